@@ -127,7 +127,7 @@ class FitFolder:
         return self.path / f"{name or kind.__name__.removesuffix('Document').lower()}.json"
 
     def has_fit(self, *, solved: bool) -> bool:
-        """Return whether all files of the fit exist, with ``structure.arrays`` if the structure was ``solved``."""
+        """Return whether all files of the fit exist; if ``solved``, ``structure.arrays`` must also exist."""
         names = (*_FIT_FILES, "structure.arrays") if solved else _FIT_FILES
         return all((self.path / name).is_file() for name in names)
 

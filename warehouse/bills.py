@@ -55,7 +55,7 @@ class Bills:
         return self._rows(files)
 
     def load(self, connection: duckdb.DuckDBPyConnection, run_date: str = "9999") -> None:
-        """Reload cost records into the database, from ``run_date`` or the latest stored run, whichever is earlier."""
+        """Reload the database's cost records from ``run_date`` or from its latest run, whichever is earlier."""
         found = connection.execute("SELECT coalesce(max(run_date)::VARCHAR, '') FROM askings").fetchone()
         first = min(run_date, found[0]) if found else ""
         rows = self.read(first)

@@ -34,7 +34,7 @@ def messages_of(value: Any) -> list[Message]:
 
 
 def split_answer(messages: Sequence[Message]) -> tuple[str | None, str | None]:
-    """Split a conversation after the user's last message; return the prompt and the answer as strings.
+    """Split a conversation after the user's last message; return prompt and answer, each None if it has no message.
 
     >>> split_answer([{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}])
     ('2 + 2?', '4')
@@ -45,7 +45,7 @@ def split_answer(messages: Sequence[Message]) -> tuple[str | None, str | None]:
 
 
 def transcript(messages: Sequence[Message]) -> str | None:
-    """Join messages into one text, with speakers' roles if there are several; return None if there are no messages."""
+    """Join messages into one text, with speakers' roles for several messages; return None if there are no messages."""
     if len(messages) < 2:
         return _message_text(messages[0]) if messages else None
     return "\n\n".join(f"{_speaker(message).capitalize()}: {_message_text(message)}" for message in messages)

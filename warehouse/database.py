@@ -74,7 +74,7 @@ class Warehouse:
     def usable(self) -> bool:
         """Return whether the database exists, has the current schema and is not marked as damaged.
 
-        Raises ``WarehouseError`` if a later release of CARE built the database, or it stayed locked for a minute.
+        Raises ``WarehouseError`` if the database stayed locked for a minute, or a later release of CARE built it.
         """
         if not self._exists():
             return False

@@ -91,7 +91,7 @@ class FitRecord:
 
 
 def _places(names: tuple[str, ...], wanted: Sequence[str]) -> NDArray[np.intp]:
-    """Return the position in ``names`` of each name in ``wanted``; -1 if ``names`` does not contain it."""
+    """Return the position in ``names`` of each name in ``wanted``, or -1 if ``names`` lacks the name."""
     if tuple(wanted) == names:
         return np.arange(len(names))
     place = {name: k for k, name in enumerate(names)}
@@ -208,7 +208,7 @@ class FitStore:
         write_table(self.fit_file(fit.testset, fit.fit_id), table)
 
     def read_fit(self, testset: str, fit_id: str, *, with_items: bool = True) -> FitRecord:
-        """Return a fit by its id, optionally without items; raise ``WarehouseError`` for a missing or damaged fit."""
+        """Return a fit, optionally without its item values; raise ``WarehouseError`` if it is missing or damaged."""
         then = (
             ". `care run` rebuilds the fits of the latest fit version; restore other fits from a backup, or choose "
             f"a fit from `care fits list {testset}`"

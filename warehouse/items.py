@@ -119,8 +119,8 @@ def systems_in(
 ) -> list[tuple[str, ...] | None]:
     """Return the names of the systems that wrote each item's answers, from one column, or from two columns for pairs.
 
-    ``answers`` contains the response and response_2 of each item. Raises ``InputError`` if there are more than two
-    columns, a column is empty or repeated, pairs have one column, or single responses have two columns.
+    ``answers`` contains the response and response_2 of each item. Raises ``InputError`` if a column is empty or
+    repeated, more than two columns are given, pairs come with one column, or single responses come with two.
     """
     if len(columns) > 2 or len(set(columns)) < len(columns):
         raise InputError(

@@ -122,7 +122,7 @@ def replace_slice(
     family: str | None,
     spec_json: str,
 ) -> Slice:
-    """Replace a judge's scores on a test set in the database by the judge's current scores.
+    """Replace the database's scores of a judge on a test set by the judge's current scores.
 
     Parameters
     ----------

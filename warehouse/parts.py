@@ -145,7 +145,7 @@ class PartStore:
         return ItemColumnsRead(ids, responses, read["gold"].to_numpy(), units)
 
     def read_systems(self, testset: str, names: Sequence[str]) -> list[tuple[str, ...] | None]:
-        """Read each item's systems from the metadata columns ``names``; raise ``InputError`` if a column is missing."""
+        """Read each item's systems from the metadata columns ``names``; raise ``InputError`` if a column is empty."""
         metadata = map(json.loads, self.read_item_columns(testset, ("metadata",))["metadata"].to_pylist())
         return systems_in([*metadata], names, f"test set {testset!r}, systems")
 
@@ -167,7 +167,7 @@ class PartStore:
     def write_scores(
         self, judge: str, testset: str, judge_key: str, engine: str, rows: Sequence[Mapping[str, Any]]
     ) -> Path:
-        """Write one batch of scores to a Parquet file, and return its path, which is always the same for this batch.
+        """Write one batch of scores to a Parquet file named by a hash of judge key and items; return the path.
 
         Each row maps column names to values. The columns are those of ``SCORE_SCHEMA`` without judge_key, engine and
         created_at. ``item_id`` and ``item_key`` are required; any other missing column becomes null.

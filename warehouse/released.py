@@ -109,7 +109,7 @@ def _keys(rows: list[dict[str, str]], by: str) -> Iterator[tuple[str, int]]:
 
 
 def _score(text: str, low: float, high: float) -> float | None:
-    """Return a text's first number, as the authors' code does; None if there is none, or it is outside the scale."""
+    """Return the first number in a text, as the authors' code does; None if that number is missing or off the scale."""
     number = _NUMBER.search(text)
     value = float(number.group()) if number else None
     return value if value is not None and low <= value <= high else None

@@ -2,8 +2,8 @@
 
 A file is written under a temporary name and then renamed, so a reader never sees an incomplete file. A Parquet file has
 a checksum for each page and one for its metadata; a JSON document has one checksum. A file that cannot be read is
-*quarantined*: it is moved to the folder ``damaged`` next to it, with the time in its name and a note (``.why``) with
-the reason. CARE then treats the file as missing, and rebuilds it if this costs no money. The notes remain until
+*quarantined*: CARE moves it to the subfolder ``damaged``, appends the time to its name, and writes the reason into a
+note (``.why``). CARE then treats the file as missing, and rebuilds it if this costs no money. The notes remain until
 a person runs ``care doctor --repair``.
 
 If a folder is a copy of a remote store (``remote``), the store is its *record*: CARE writes and deletes files in the
@@ -309,7 +309,7 @@ def _as_damage(path: Path, unreadable: tuple[type[Exception], ...]) -> Generator
         if path.is_dir():
             raise DamagedError(f"{path}: {_IS_A_FOLDER}") from None
         if isinstance(error, OSError) and error.errno is not None:
-            raise WarehouseError(f"{path}: cannot be read ({error.strerror}); correct this, then run again") from None
+            raise WarehouseError(f"{path}: cannot be read ({error.strerror}); correct this, then retry") from None
         reason = sentence((str(error).strip() or type(error).__name__).splitlines()[0].rstrip("."))
         raise DamagedError(f"{path}: the file is damaged ({reason})") from None
 

@@ -212,8 +212,8 @@ class HuggingFaceSource(_Declared):
     files : str, optional
         Path pattern of the JSON, CSV or Parquet files in a repository whose loading script is no longer supported.
     columns : ItemColumns
-        Columns, or paths such as ``info.post`` and ``conversation_a[1].content``; ``a | b`` means ``b`` if ``a`` is
-        empty. If a value is a conversation, the prompt is the complete conversation, and a response is its last answer.
+        Columns, or paths such as ``info.post`` and ``conversation_a[1].content``; ``b`` in ``a | b`` replaces an empty
+        ``a``. If a value is a conversation, the prompt is the complete conversation, and a response is its last answer.
     where : dict
         Required value, or list of allowed values, for each column; other rows are left out.
     pair : PreferredPair, optional
@@ -291,7 +291,7 @@ class VersionColumns(_Declared):
         return self
 
     def version_of(self, metadata: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Return an item's value in column ``pair`` and its change (or ``original``); None if it is not a version."""
+        """Return an item's ``pair`` value and its change (or ``original``); None if the item is not a version."""
         pair, version = metadata.get(self.pair), metadata.get(self.version)
         if pair is None or version is None:
             return None
@@ -393,8 +393,8 @@ class TestsetSpec(_Declared):
         """Return a hash of everything that determines the items: the source settings and the bytes of the item file.
 
         Recorded scores are excluded, because they belong to judges. Scale and cut are excluded, because they are
-        settings of the fit. Paths in the source are relative to ``base``. ``hash_file`` replaces ``hash_of_file``, for
-        example by a cached function. Raises ``InputError`` if the item file does not exist or is a folder.
+        settings of the fit. Paths in the source are relative to ``base``. ``hash_file`` hashes a file (default:
+        ``hash_of_file``). Raises ``InputError`` if the item file does not exist or is a folder.
         """
         hash_file = hash_file or hash_of_file
         digest = hashlib.sha256(self.source.model_dump_json(exclude=_without_effect(self.source)).encode())
@@ -426,7 +426,7 @@ def _without_effect(source: Source) -> dict[str, Any]:
 
 
 def resolve(path: str, base: Path) -> Path:
-    """Replace each ``${NAME}`` in a path by an environment variable, and make the path absolute, relative to ``base``.
+    """Make a path absolute: replace each ``${NAME}`` by an environment variable; a relative path starts at ``base``.
 
     Raises ``InputError`` if a variable is not set, or the path is a URL such as ``s3://bucket/items.csv``.
     """

@@ -45,7 +45,7 @@ def test_a_named_decimal_mark_decides_about_thousands(tmp_path):
     """The error that asks for the decimal mark must name a method that works."""
     path = tmp_path / "scores.csv"
     path.write_text('item_id,a,b\nx,"2,600","1,250.5"\ny,300,"-1,000,000"\n')
-    with pytest.raises(InputError, match="may separate decimals or thousands; choose with --decimal"):
+    with pytest.raises(InputError, match="may separate decimals or thousands; set --decimal"):
         read_scores(path)
     readings = []
     recorded = read_scores(path, options=ReadingOptions(decimal="."), report=readings.append)

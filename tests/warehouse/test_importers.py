@@ -152,7 +152,7 @@ def test_a_log_that_did_not_end_is_left_out_and_a_newer_one_counts(tmp_path):
     imported = read_import("inspect_ai", tmp_path)
     assert {score for (_, judge), score in imported.scores.items() if judge == "criteria/helpful"} == {1.0}
     assert "left out: 3.json (status 'cancelled'); complete the run in inspect_ai" in imported.notes
-    assert "judge 'criteria/helpful' scored 6 items more than once: the last score is used" in imported.notes
+    assert "judge 'criteria/helpful' scored 6 items more than once: the last score of each is used" in imported.notes
 
 
 def test_a_judge_that_failed_has_no_score(tmp_path):
@@ -182,7 +182,7 @@ def test_several_tasks_are_refused_and_the_models_of_one_are_systems(tmp_path):
 
 def test_rows_in_another_order_are_joined_by_text(tmp_path):
     imported = read_import("care_release", path_of("care_release", "grades", tmp_path))
-    assert [note for note in imported.notes if "8 rows of judge 'kind' are in another order" in note]
+    assert [note for note in imported.notes if "judge 'kind': 8 rows are not in the first file's order" in note]
     assert not [note for note in imported.notes if "'strict'" in note]
 
 

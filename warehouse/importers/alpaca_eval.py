@@ -1,4 +1,4 @@
-"""Importer of alpaca_eval's annotations, with one file ``annotations.json`` for each annotator.
+"""Importer of alpaca_eval's annotations: one file ``annotations.json`` for each annotator.
 
 A pair of answers is an item: the baseline's answer (``output_1``) is the response, and the system's answer
 (``output_2``) is the second response. alpaca_eval's preference lies between 1 (baseline) and 2 (system). The score is

@@ -161,7 +161,7 @@ class Collector:
                 )
             self.note(f"left out: judge {judge!r}, because its scores are words: {examples}; convert them to numbers")
         for judge, count in self._repeated.items():
-            self.note(f"judge {judge!r} scored {counted(count, 'item')} more than once: the last score is used")
+            self.note(f"judge {judge!r} scored {counted(count, 'item')} more than once: the last score of each is used")
         if not any(score is not None for score in self._scores.values()):
             notes = "".join(f"; {note}" for note in self._notes)
             raise InputError(f"{self.source}: the files contain no scores; import files with scores{notes}")

@@ -41,7 +41,7 @@ def read(path: Path, collector: Collector) -> None:
     if len(tasks) > 1:
         raise InputError(
             f"{path}: the folder contains logs of {len(tasks)} tasks ({', '.join(tasks)}); put the logs of each "
-            "task into its own folder, and import one folder"
+            "task into a separate folder, and import one folder"
         )
     for file, log in sorted(whole, key=lambda each: str(each[1]["eval"].get("created"))):
         collector.opening(file)

@@ -1,4 +1,4 @@
-"""Importer of Langfuse's exports to blob storage, with ``scores`` and ``observations_v2`` as JSON lines.
+"""Importer of Langfuse's exports to blob storage: ``scores`` and ``observations_v2`` as JSON lines.
 
 A trace is an item, and a score name is a judge. Scores by people (source ``ANNOTATION``) are labels.
 """

@@ -36,7 +36,7 @@ def read(path: Path, collector: Collector) -> None:
 
 
 def _system(collector: Collector, samples: Path, time: str | None) -> str:
-    """Return the model's name from the results of the same run, or the folder's name if there are no results."""
+    """Return the model's name from the results of the samples' run, or the folder's name if there are no results."""
     results = samples.parent / f"results_{time}.json"
     if time is not None and results.is_file():
         document = collector.document(results)

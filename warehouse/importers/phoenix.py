@@ -59,7 +59,7 @@ def _add(collector: Collector, row: Mapping[str, Any], path: Path) -> None:
 
 
 def _first(row: Mapping[str, Any], *paths: str) -> Any:
-    """Return the value at the first path that has one; ``a.b`` is column ``a.b``, or field ``b`` in column ``a``."""
+    """Return the first non-missing value at ``paths``; ``a.b`` is column ``a.b``, or field ``b`` in column ``a``."""
     for path in paths:
         value = row.get(path)
         if value is None and "." in path:

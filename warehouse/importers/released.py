@@ -26,22 +26,22 @@ def read(path: Path, collector: Collector) -> None:
     folders = sorted({str(file.parent) for file in files})
     if len(folders) > 1:
         raise InputError(
-            f"{path}: the folder contains {len(folders)} sets ({listed(folders, 4)}); give the folder of one set"
+            f"{path}: the folder has {len(folders)} test sets ({listed(folders, 4)}); give the folder of one test set"
         )
     first: list[str] = []
     for file in files:
         ids = _add(collector, file)
         first = first or ids
-        elsewhere = sum(one != other for one, other in zip(first, ids, strict=False)) + abs(len(first) - len(ids))
-        if elsewhere:
-            collector.note(f"{elsewhere:,} rows of judge {file.stem!r} are in another order; CARE joins rows by text")
+        moved = sum(one != other for one, other in zip(first, ids, strict=False)) + abs(len(first) - len(ids))
+        if moved:
+            collector.note(f"judge {file.stem!r}: {moved:,} rows are not in the first file's order; CARE joins by text")
 
 
 def _add(collector: Collector, path: Path) -> list[str]:
     table = read_input_table(path).table
     lacking = [name for name in _COLUMNS if name not in table.column_names]
     if lacking:
-        raise InputError(f"{path}: the file lacks the column {lacking[0]!r}; give a file with {', '.join(_COLUMNS)}")
+        raise InputError(f"{path}: no column {lacking[0]!r}; give a file with the columns {', '.join(_COLUMNS)}")
     used: Counter[str] = Counter()
     ids: list[str] = []
     for text, label, score in zip(*(table.column(name).to_pylist() for name in _COLUMNS), strict=True):

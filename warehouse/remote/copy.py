@@ -8,7 +8,7 @@ Dagster's record of runs, hashes, locks, temporary files and quarantined files.
 The subfolder ``store`` of the data folder contains the ETag of each copied object. Never delete this subfolder alone:
 CARE needs the ETags to distinguish files that were deleted from the store from files that were never uploaded.
 
-The lease is an object that names the only machine that may write; this machine renews it. Because of a conditional
+The lease is an object that names the only machine that may write; that machine renews it. Because of a conditional
 write, only one of several machines can take the lease. A waiting machine takes over the lease if its own clock counts a
 minute without a renewal. A machine need not wait if the lease already names it. If the store is a folder, there is no
 conditional write: two machines may both hold the lease until one of them renews it.
@@ -66,7 +66,7 @@ def copy_of(folder: Path, address: str) -> StoreCopy:
 
 
 class StoreCopy(Record):
-    """Copy of a remote store in a data folder; create it with ``copy_of``."""
+    """Data folder that is a copy of a remote store; create instances with ``copy_of``."""
 
     def __init__(self, folder: Path, address: str) -> None:
         self.folder, self.address = folder, address

@@ -117,7 +117,7 @@ def find(where: str, names: Sequence[str], synonyms: Sequence[str], remedy: str)
         candidates = [name for name in names if is_called(name, wanted)]
         if len(candidates) > 1:
             several = listed([repr(name) for name in candidates])
-            raise InputError(f"{where}: the column {usual} is ambiguous: {several}; {remedy}")
+            raise InputError(f"{where}: several columns match the name {usual}: {several}; {remedy}")
         if candidates:
             return candidates[0]
     return None
@@ -143,7 +143,7 @@ def named(where: str, names: Sequence[str], column: str) -> str:
 def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> str | None:
     """Return the column of item ids: the column ``wanted`` or, by default, a column whose name suggests ids.
 
-    ``wanted`` may be several columns, separated by commas. Returns None if it is None and no name suggests ids.
+    ``wanted`` may be several columns, separated by commas. Returns None if ``wanted`` is None and no name suggests ids.
     """
     if wanted is not None:
         return ",".join(named(where, names, name) for name in split_item(names, wanted))
@@ -152,7 +152,7 @@ def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> 
 
 
 def needed(input_table: InputTable, synonyms: Sequence[str], shape: str) -> str:
-    """Return the column that matches a synonym; raise ``InputError`` with the explanation ``shape`` if none does."""
+    """Return the column that matches a synonym; otherwise raise ``InputError`` with the explanation ``shape``."""
     column = find(input_table.name, input_table.names, synonyms, f"rename one of them to {synonyms[0]}")
     if column is None:
         raise InputError(
@@ -190,7 +190,7 @@ def item_fields(
 
 
 def more_texts(table: pa.Table, free: Sequence[str], assigned: Collection[str]) -> dict[str, str]:
-    """Map fields that lack a column to text columns with matching names; return {} if the response has a column."""
+    """Map fields without a column to text columns with names in ``_MORE_TEXTS``; {} if the response has a column."""
     texts: dict[str, list[str]] = {}
     for role, usual in _MORE_TEXTS.items() if "response" not in assigned else ():
         named_so = [name for name in free if role not in assigned and usual.fullmatch(plain(name))]
@@ -261,8 +261,8 @@ def item_or_index(input_table: InputTable, item: str | None) -> str:
     if len(candidates) == 1:
         return candidates[0]
     raise InputError(
-        f"{input_table.name}: no column is called item_id or a synonym ({listed(ITEM[1:], 20)}); choose with "
-        f"--item (columns.item_id in a workspace) one of the columns {listed([*map(repr, input_table.names)], 40)}"
+        f"{input_table.name}: no column is called item_id or a synonym ({listed(ITEM[1:], 20)}); set --item "
+        f"(columns.item_id in a workspace) to one of the columns {listed([*map(repr, input_table.names)], 40)}"
     )
 
 
@@ -272,7 +272,7 @@ def judge_columns(
     """Return the judge columns of a wide table, and each other column with the reason why it is not a judge.
 
     ``order`` lists words that are grades, in ascending order. Raises ``InputError`` if a column that the user named is
-    missing, the table is a long table without a score column, or the table has no judge.
+    missing, the table is a long table without a score column, or no column is a judge.
     """
     others = [name for name in input_table.names if name not in (item, *item.split(","))]
     if columns.judge_columns:

@@ -89,9 +89,9 @@ def read_scores(
 ) -> RecordedTable:
     """Read scores from a long table (item, judge, score) or a wide table (item, and one column per judge).
 
-    Columns that ``columns`` does not name are recognized by name or synonym. Raises ``InputError`` with columns and
-    lines if there is no item column, an id is empty, a score is not a finite number, several rows have the same item
-    and judge, or all scores are missing.
+    Columns that ``columns`` does not name are recognized by name or synonym. Raises ``InputError``, which names columns
+    and lines, if there is no item column, an id is empty, a score is not a finite number, several rows have the same
+    item and judge, or all scores are missing.
     """
     columns = columns or ScoreColumns()
     input_table, (item, judge, score) = _open_scores(source, columns, options)
@@ -133,7 +133,7 @@ def read_items(
     """Read items from a table, in the order of the rows.
 
     A field that ``columns`` does not name is read from the column of the same name, if it exists. ``item`` names the
-    default id column, which need not exist. Only rows with the values in ``where`` are read, without columns in
+    default id column, which need not exist. CARE reads only rows with the values in ``where``, and ignores columns in
     ``drop``. Raises ``InputError`` if a named column is missing, an id is empty or repeated, or a label is not finite.
     """
     wanted = columns.item_id if columns is not None and "item_id" in columns.model_fields_set else None
@@ -194,7 +194,7 @@ def _item_texts(texts: dict[str, Any]) -> dict[str, str | None]:
 
 
 def items_named(recorded: RecordedTable, item: str) -> dict[str, ItemRecord]:
-    """Build items without texts from a table of scores, with split units from the first column that ``item`` names."""
+    """Build a score table's items, without texts; the first column that ``item`` names contains the split units."""
     return {
         item_id: ItemRecord(item_id, split_unit=values.get(item.split(",")[0]), metadata=dict(values))
         for item_id, values in recorded.item_values.items()

@@ -141,7 +141,7 @@ def _with_points(
         shown = input_table.cells(rows, [cells[codes[row]] for row in rows])
         raise InputError(
             f"{input_table.name}: column {name!r} contains {shown}, where the comma may separate decimals or thousands;"
-            " choose with --decimal (reading.decimal in a workspace), or write decimal points in the whole column"
+            " set --decimal (reading.decimal in a workspace), or write decimal points in the whole column"
         )
     if decimal is None and not commas:
         return cells, None

@@ -38,7 +38,7 @@ with pyarrow.ipc.new_stream(sys.stdout.buffer, table.schema) as stream:
 
 
 def read_query(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
-    """Run the SELECT in a ``.sql`` file, and return the result; the query may read files in its folder and below.
+    """Run the SELECT in a ``.sql`` file, and return the result; the query may read files in or below the file's folder.
 
     DuckDB refuses all other files. It resolves symbolic links before it checks a path, and relative paths start at the
     folder of the ``.sql`` file. Expansion of ``~``, extensions and network access are disabled, and the query cannot

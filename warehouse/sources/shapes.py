@@ -29,7 +29,7 @@ def whole_items(input_table: InputTable, item: str, judge: str | None = None) ->
 
     ``item`` is one column, or several columns separated by commas, such as ``question_id,model``. If the columns of
     systems help to distinguish rows with the same item (and the same ``judge``, if given), they become part of the
-    item's id. In a table of scores without a judge column they do not, because the systems may be the judges.
+    item's id. This does not apply to scores without a judge column, because the systems may be the judges.
     """
     own = [item] if judge is None else [item, judge]
     parts = split_item(input_table.names, item)

@@ -108,7 +108,7 @@ def _from_file(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
     if kind not in _PARSERS or (compressed and kind not in (*_DELIMITED, *_JSON)):
         raise InputError(
             f"{path}: unknown kind of file {''.join(suffixes[-2:]) if compressed else kind!r}; use "
-            f"{', '.join(_PARSERS)} (only {', '.join((*_DELIMITED, *_JSON))} may end in {', '.join(COMPRESSED)})"
+            f"{', '.join(_PARSERS)} ({', '.join(COMPRESSED)} only after {', '.join((*_DELIMITED, *_JSON))})"
         )
     _refuse_another_kind(path, suffixes[-1])
     try:

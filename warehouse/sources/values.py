@@ -110,5 +110,5 @@ def refuse_spaces(input_table: InputTable, column: str, names: Sequence[str]) ->
         other = plain.setdefault(name.strip(), name)
         if other != name:
             raise InputError(
-                f"{input_table.name}: {column} contains {other!r} and {name!r}, which differ only in spaces; unify them"
+                f"{input_table.name}: {column} contains {other!r} and {name!r}, equal except for spaces; use one form"
             )
