@@ -1,1 +1,1 @@
-"""Dagster assets, with one folder per asset group, and the report pages."""
+"""Dagster assets (one folder per asset group), and report pages."""

@@ -37,7 +37,7 @@ def items_code() -> str:
 
 
 def judge_version(workspace: Workspace, judge: str) -> str:
-    """Hash the keys of a judge over all test sets, or the error message of a broken judge."""
+    """Hash the keys of a judge on all test sets, or the error message of a broken judge."""
     try:
         return content_hash({testset: judge_key(workspace, judge, testset) for testset in workspace.testsets_of(judge)})
     except CareError as error:  # the asset `judge_inference` fails with this message; other judges continue

@@ -112,7 +112,7 @@ class Workspace:
     mount : Mount
         Names of the workspace's assets in Dagster.
     labels : mapping name -> str
-        Files of the labels that fits may see, by test set.
+        Files of the labels that fits may use, by test set.
     memory : Memory
         Cached values; not copied by ``dataclasses.replace``.
     """
@@ -222,7 +222,7 @@ class Workspace:
         return sorted(j for j, spec in self.judges.items() if spec.scores(testset))
 
     def admission_of(self, testset: str) -> AdmissionRule:
-        """Return a test set's admission rule; if CARE runs a judge, missing scores count as failures by default."""
+        """Return a test set's admission rule; missing scores default to failures if CARE runs any of its judges."""
         asked = any(not self.judge(judge).engine.needs.recordings for judge in self.judges_of(testset))
         return replace(self.admission, absent="failed") if asked and self.admission.absent == "auto" else self.admission
 
@@ -265,7 +265,7 @@ class Workspace:
         return self.testset(testset).recorded is None and self._prompt_of_pairs(testset) is not None
 
     def systems_of(self, testset: str, columns: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Return the column that names items' systems, or two for pairs (a high score favours the first system).
+        """Return the column that names items' systems, or two columns for pairs (a high score favours the first).
 
         ``columns`` (left, right) has precedence over the test set's file. Raises ``InputError`` if a high recorded
         score favours one side of a pair, but a high score from a judge's template favours the other side.

@@ -1,7 +1,7 @@
 """Records of the experiments that reproduce the paper, and of their findings.
 
-Findings are stored as JSON. They are stale if code or inputs have changed, or if care.yaml has since been set to
-the paper's size.
+Findings are stored as JSON. They are stale if code or inputs have changed, or if they are of the size ``small``
+and the current size is ``full``.
 """
 
 import json
@@ -140,8 +140,8 @@ def read_stored(workspace: Workspace, key: str) -> StoredExperiment | None:
 class Experiment:
     """Experiment that reproduces a table, a figure or claims of the paper.
 
-    ``key`` is the name of the asset and of the page. ``run(workspace, **parameters)`` returns the findings. Its
-    parameters are those in ``small`` by default, and those in ``full`` for a run at the paper's size.
+    ``key`` is the name of the asset and of the page. ``run(workspace, **parameters)`` returns the findings. By
+    default, the parameters are those in ``small``; for a run at the paper's size, they are those in ``full``.
     """
 
     key: str

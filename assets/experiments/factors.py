@@ -122,7 +122,7 @@ def _correlations(
 
 
 def _latents(panel: ExperimentPanel) -> list[_Latent]:
-    """Return names and estimates of factors or of a confounder, with a suffix that names the estimation procedure."""
+    """Return factors and confounders: names, estimates, and a name suffix that states the estimation procedure."""
     found = list[_Latent]()
     with suppress(FitError):
         latent, factors = factored(panel.scores, panel.config.structure, _FACTORS)
@@ -150,8 +150,8 @@ def _features(workspace: Workspace, panel: ExperimentPanel) -> tuple[list[str], 
 def tensor_confounder(panel: ExperimentPanel, states_of: Callable[[Problem], States]) -> Array | None:
     """Estimate the probability of C = 1 for each item, where C is the binary confounder of a mixture model.
 
-    In the lowest class of quality, C = 1 is the state with the higher mean score. In other classes, C = 1
-    is the state that shifts the scores in about the same direction. Returns None if the model fails or has no C.
+    In the lowest class of quality, C = 1 is the state with the higher mean score. In other classes, scores shift
+    from C = 0 to C = 1 in about the same direction as in that class. Returns None if the model fails or has no C.
     """
     try:
         states = states_of(problem_of(panel.scores, panel.config))

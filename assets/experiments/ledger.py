@@ -48,7 +48,7 @@ class PrintedTable:
                     yield row, column, float(number), float(spread or 0.0)
 
     def names(self, row: str, column: str, written: Mapping[str, str]) -> tuple[str, str]:
-        """Return the names of a cell's two measures: by this project's procedure, and by the paper's procedure."""
+        """Return the names of a cell's measures, computed by this project's procedure and by the paper's procedure."""
         row, column = self.rows[row], self.columns[column]
         literal = {"row": written.get(row, row), "column": written.get(column, column)}
         return self.ours.format(row=row, column=column), self.as_written.format(**literal)
@@ -96,7 +96,7 @@ def paper_numbers() -> PaperNumbers:
 
 
 def measure(measures: Mapping[str, float], name: str) -> float | None:
-    """Look up a measure by a name that may abbreviate the test set; return None if the measure is missing."""
+    """Look up a measure by name, with the test set's name possibly shortened; return None if the measure is missing."""
     part, slash, rest = name.partition("/")
     alike = (k for k in sorted(measures) if slash and part in k.partition("/")[0] and k.partition("/")[2] == rest)
     return measures.get(name) if name in measures else next((measures[key] for key in alike), None)

@@ -13,7 +13,7 @@ from assets.workspace import Workspace
 def write_experiments(
     folder: Path, workspace: Workspace, experiments: Iterable[Experiment], stale: Collection[str] = ()
 ) -> dict[str, Path]:
-    """Write a page for each experiment with stored findings, and an index; return the pages by key."""
+    """Write a page for each experiment with stored findings, and an index; return the pages' paths by key."""
     pages: dict[str, Path] = {}
     rows: list[dict[str, Any]] = []
     for experiment in experiments:

@@ -125,7 +125,7 @@ def scored_by(program: str, items: Sequence[Item]) -> Array:
 
 
 def factored(scores: ScoreMatrix, config: StructureConfig, most: int | None = None) -> tuple[Array, Factors]:
-    """Estimate each item's strongest factors, at most ``most``; return the estimates and a record of all factors."""
+    """Estimate the items' scores on the strongest factors (at most ``most``); return the scores and all factors."""
     ordered = scores.select_judges(sorted(scores.judges))
     moments = accumulate(ordered.values)
     structure, _ = fit_structure(moments, config, ordered.judges)

@@ -101,8 +101,8 @@ def tuned(
 ) -> list[float]:
     """Return an algorithm's accuracy if gold is binary, otherwise its MAE, on the held-out items of each random split.
 
-    Penalties from the paper's grid are chosen on 15 % of the items; the others are held out. The result is empty if no
-    penalties give an estimate. A judge with constant scores has no correlation and is left out.
+    Penalties from the paper's grid are chosen on 15 % of the items; the other items are held out. The result is empty
+    if no penalties give an estimate. A judge with constant scores has no correlation and is left out.
     """
     written = replace(panel.config, placement="weights")
     scores = scores.select_judges(

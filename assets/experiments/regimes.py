@@ -62,7 +62,7 @@ def accuracies(draw: ConfoundedDraw, seed: int) -> dict[str, float]:
 
 
 def measures_of(draws: Draws) -> dict[str, float]:
-    """Compute each aggregator's lowest mean accuracy and share of missing estimates at confounder strengths above 0."""
+    """Compute each aggregator's share of missing estimates and lowest mean accuracy at confounder strengths above 0."""
     confounded = [found for c, found in draws.items() if c > 0]
     measures: dict[str, float] = {}
     for name in COMPARED:
@@ -77,7 +77,7 @@ def _available(found: Sequence[Mapping[str, float]], name: str) -> list[float]:
 
 
 def sentence(measures: Mapping[str, float]) -> str:
-    """Format each aggregator's lowest mean accuracy and share of missing estimates as text."""
+    """Format each aggregator's lowest mean accuracy and its share of missing estimates as text."""
     parts = list[str]()
     for name in COMPARED:
         lowest, refused = measures.get(f"{name}, lowest mean"), measures[f"{name}, refused"]

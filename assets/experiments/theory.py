@@ -88,7 +88,7 @@ _RESAMPLES = 2_000
 
 
 def slope_of(sizes: Array, errors: Array) -> tuple[float, float, float]:
-    """Regress log mean errors (one row per seed) on log sample size; return the slope and its 95 % interval."""
+    """Regress the log of mean error over seeds (rows) on log sample size; return the slope and its 95 % interval."""
     x = np.log(sizes) - np.log(sizes).mean()
 
     def fitted(rows: Array) -> float:

@@ -68,6 +68,6 @@ def read_details(aggregate: Aggregate, kind: type[D]) -> D:
         return record_of(kind, aggregate.details)
     except ValueError as error:
         raise WarehouseError(
-            f"the details of {aggregate.name} are not in this release's format ({error}); run `care run` to rebuild "
-            "the fit"
+            f"the details of aggregate {aggregate.name} are not in this release's format ({error}); run `care run` to "
+            "rebuild the fit"
         ) from None

@@ -34,7 +34,7 @@ def read_fitted(folder: FitFolder) -> tuple[ScoreMatrix, FitDocument]:
 def read_answers(
     workspace: Workspace, testset: str, scores: ScoreMatrix, fit: "FitDocument", lead: str = ""
 ) -> dict[str, Aggregate]:
-    """Read a fit's aggregates in the order of the panel; read the items' estimates only for the aggregate ``lead``."""
+    """Read a fit's aggregates, with arrays in the panel's order; read estimates only for the aggregate ``lead``."""
     kept = {name: workspace.fits.read_fit(testset, fit_id, with_items=name == lead) for name, fit_id in fit.fit_ids}
     ids = {lead: scores.item_ids}
     return {name: record.in_order(ids.get(name, ()), scores.judges) for name, record in kept.items()}

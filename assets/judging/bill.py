@@ -85,7 +85,7 @@ class Account(Ledger):
         self._journal = Journal(workspace, self._run_date, self._id, judge)
 
     def begin(self, testset: str, what: str, expected: Forecast | None = None) -> None:
-        """Start a new row of the cost record for the next requests about a test set."""
+        """Start a new row of the cost record for the next requests, which ask for scores on one test set."""
         self._bill, self._seen = Bill(), time.perf_counter()
         self._before, self._reserved = self.reserved, 0.0
         self._rows.append(
@@ -103,9 +103,9 @@ class Account(Ledger):
         self._expected = expected
 
     def record(self, scored: int = 0, *, going_on: bool = False) -> None:
-        """Write the costs since the last call to disk.
+        """Write to disk the costs since the previous call of this method.
 
-        Call this before answers are stored, or costs can be lost. ``going_on`` keeps costs reserved for later requests.
+        Call this before answers are stored, or costs can be lost. ``going_on`` keeps the reserve for later requests.
         """
         with self._writing:
             now = time.perf_counter()
@@ -174,7 +174,7 @@ class Account(Ledger):
                 self._workspace.bills.load(connection, min(self.run_dates))
 
     def enter(self, batch: Batch, bill: Bill, testset: str, what: str, expected: Forecast) -> None:
-        """Write the costs of a batch to a cost record of its own."""
+        """Write the costs of a batch to a separate cost record."""
         own = Account(self._workspace, self._judge, batch=batch)
         own.begin(testset, what, expected)
         own.add(bill)

@@ -37,7 +37,7 @@ class IncompleteScores:
     why : str
         Reason why the judge cannot be used at all; empty if there is none.
     in_batch : int
-        Items whose answers are in an open batch at an endpoint.
+        Items in an open batch at an endpoint.
     """
 
     judge: str
@@ -51,7 +51,7 @@ class IncompleteScores:
 
     @property
     def only_waits(self) -> bool:
-        """Whether all missing scores are in an open batch at the endpoint."""
+        """Whether all items without a score are in an open batch at the endpoint."""
         return not self.why and self.in_batch > 0 and self.unscored + self.to_ask <= self.in_batch
 
     @property
@@ -102,7 +102,7 @@ def answers(workspace: Workspace, judge: str, testset: str, *columns: str) -> li
 def incomplete_scores(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str
 ) -> list[IncompleteScores]:
-    """Return the judges of a test set whose scores are incomplete or partly failed, sorted by name."""
+    """Return a test set's judges whose scores are missing, failed or not loaded, sorted by name."""
     from warehouse.parts import Attempts
 
     known = connection.execute(

@@ -32,7 +32,7 @@ SAMPLE = 50
 
 @dataclass(frozen=True)
 class Forecast:
-    """Forecast of one judge's requests about one test set.
+    """Forecast of one judge's requests for scores on one test set.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Forecast:
         Numbers of items to score and of questions to send. Items with equal texts share a question; recorded scores
         need none.
     tokens : float
-        Tokens that the judge will read and write; 0 if it is not a language model.
+        Tokens that the judge will read and write; 0 if the judge is not a language model.
     dollars : float or None
         Cost at the prices in the judge's file or in CARE's price table; None if neither has a price.
     seconds : float or None
@@ -124,8 +124,8 @@ def check_texts(workspace: Workspace, judge: str, testset: str, available: Colle
     if template is not None and (missing := [name for name in template.needs if name not in available]):
         names = ", ".join(missing)
         raise JudgeError(
-            f"judge {judge!r}: template {template.name!r} needs {names}, which no item of {testset} has; name the "
-            "column under `columns` of the test set's source, or choose another template"
+            f"judge {judge!r}: template {template.name!r} needs {names}, which no item of test set {testset} has; name "
+            "the column under `columns` of the test set's source, or choose another template"
         )
 
 
@@ -140,7 +140,7 @@ def check_template(workspace: Workspace, judge: str, testset: str, available: Co
         return
     if "response_2" in available and "response_2" not in template.shown:
         raise JudgeError(
-            f"template {template.name!r} shows one answer, but items of {testset} are pairs of answers; leave the test "
+            f"template {template.name!r} shows one answer, but items of test set {testset} are pairs; leave the test "
             f"set out of `testsets` in the file of judge {judge!r}, or give the judge a `template` with `response_2`"
         )
     if template.pairwise and (wrong := workspace.two_directions(testset)):
@@ -214,7 +214,7 @@ def _forecast_slice(
 def expected(
     workspace: Workspace, spec: JudgeSpec, rate: Rate | None, questions: int, sample: Sequence[Item]
 ) -> Forecast:
-    """Forecast tokens, cost and time of questions from ``rate``; if it is None, guess tokens from sample prompts."""
+    """Forecast tokens, cost and time of questions from ``rate``; without ``rate``, guess tokens from sample prompts."""
     rated = rate or Rate(0.0, *_guessed(workspace, spec, sample))
     engine, dollars = spec.engine, 0.0
     if isinstance(engine, OpenAIEngine):

@@ -1,8 +1,8 @@
 """Journal of paid answers that are not yet in a score part.
 
 Answers of a judge behind an endpoint are appended to JSON-lines files as they arrive; a file is deleted once all
-answers are in score parts. If a process is killed, the next run stores the answers in the files and records their costs
-(``recover``). A locked file belongs to a running process: the system releases the locks of a process that ends.
+its answers are in score parts. If a process is killed, the next run moves its answers to score parts and records their
+costs (``recover``). A locked file belongs to a running process: the system releases the locks of a process that ends.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Pending:
     given_up : set of str
         Keys of items that CARE no longer retries, because the judge's ``attempts`` are used up.
     attempts : Attempts
-        Failed attempts by item.
+        Number of failed attempts for each item.
     answered : dict of str to dict
         Earlier score rows, by new item key, of items whose added texts the prompt does not use.
     """

@@ -35,7 +35,7 @@ _MIN_COSINE = 0.70
 
 
 def read_best(workspace: Workspace, version: FitVersion, *, earlier: bool = False) -> FitRecord | None:
-    """Read the recommended aggregator's fit, or return None; with ``earlier``, a missing file also gives None."""
+    """Read the recommended aggregator's fit; None if there is no fit, or the file of an ``earlier`` fit is lost."""
     fit_id = version.fits.get(recommended(version.fits))
     read = workspace.fits.find_fit if earlier else workspace.fits.read_fit  # an earlier fit cannot be rebuilt
     return None if fit_id is None else read(version.testset, fit_id)

@@ -142,7 +142,7 @@ def _states(workspace: Workspace, testset: str) -> Callable[[str], str]:
 
 
 def publish(workspace: Workspace, publication: Publication, rebuilt: Collection[str] = ()) -> None:
-    """Record a fit version as published, in files and in the database; reload the fits in ``rebuilt``."""
+    """Record in files and in the database that a fit version is published; reload the fits in ``rebuilt``."""
     workspace.fits.publish(publication)
     _log.info("%s: fit %s was published by %s", publication.testset, publication.fit_version, publication.published_by)
     follow_files(workspace, publication.testset, rebuilt)
@@ -191,7 +191,7 @@ def rollback(workspace: Workspace, testset: str, why: str) -> FitVersion:
     version = published_before(workspace, testset, log[-1].fit_version) if log else None
     if version is None:
         raise InputError(
-            f"{testset!r} has no earlier published fit; run `care fits list {testset}`, then "
+            f"test set {testset!r} has no earlier published fit; run `care fits list {testset}`, then "
             "`care fits promote FIT_VERSION`"
         )
     promote(workspace, version, by="rollback", why=why, pinned=True)
@@ -201,8 +201,8 @@ def rollback(workspace: Workspace, testset: str, why: str) -> FitVersion:
 def extend(workspace: Workspace, version: FitVersion) -> int:
     """Score items that were added after a pinned fit, with that fit's aggregators; return the number of items.
 
-    Only items of the latest panel are scored. An aggregator gives them no estimate if no function of one item's scores
-    closely reproduces its estimates.
+    Only items of the latest panel are scored. An aggregator is left out unless a function of one item's scores closely
+    reproduces the aggregator's estimates.
     """
     testset = version.testset
     with workspace.warehouse.reader() as connection:

@@ -59,7 +59,7 @@ def review(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
 
 
 def review_latest(workspace: Workspace, testset: str) -> ReviewDocument:
-    """Check the latest fit version, store the result, and publish the version unless a check fails.
+    """Check the latest fit version and store the result; publish the version unless a check fails or another is pinned.
 
     A pinned version stays published. CARE scores new items with it, unless checks of the inputs fail.
     """
@@ -115,7 +115,7 @@ def latest_fit_version(workspace: Workspace, testset: str) -> "FitVersion":
 def checks_of(
     workspace: Workspace, testset: str, version: "FitVersion", before: "FitVersion | None"
 ) -> list[CheckResult]:
-    """Run all checks of a fit version against the version that was published before."""
+    """Run all checks of a fit version against ``before``, the previously published version."""
     from assets.fit.kept import read_fitted
     from assets.publication.differences import changed_labels
     from care_ops.results.drift import copies_of_gold

@@ -97,7 +97,7 @@ class ReportData:
     retests : dict judge -> Retest
         The last retest of each judge that was retested.
     flips : dict judge -> str
-        Sentence on how often repeated scores of an item differ, for each judge with ``repeats``.
+        Sentence on how often repeated scores of the same item differ, for each judge with ``repeats``.
     not_asked : bool
         Whether missing scores were never requested; False if requests for them failed.
     cut : float or None

@@ -35,7 +35,7 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     if blocked_fit(workspace, testset) is not None:
         raise dg.Failure(
             f"The page of {testset!r} is not rendered, because a check of the asset `review` blocks the latest fit. "
-            f"Compare the latest fit with the published fit (`care fits diff {testset}`), or publish it "
+            f"Compare the latest fit with the published fit (`care fits diff {testset}`), or publish the latest fit "
             f"(`care fits accept {testset}`)."
         )
     judges, labels = workspace.judges_of(testset), workspace.labels_of(testset)

@@ -36,7 +36,7 @@ def last_retest(instance: dg.DagsterInstance, judge: str, mount: Mount = UNMOUNT
 
 
 def flip_rate(workspace: Workspace, judge: str, testset: str) -> str:
-    """Describe how often repeated scores of an item differ; return an empty string for a judge without ``repeats``."""
+    """Describe how often repeated scores of the same item differ; the text is empty for a judge without ``repeats``."""
     engine = workspace.judge(judge).engine
     if not isinstance(engine, OpenAIEngine) or engine.repeats == 1:
         return ""

@@ -59,7 +59,7 @@ class StalePartition:
     testsets : tuple of str
         Test sets with missing scores, if the partition is a judge.
     only_waits : bool
-        Whether all missing scores are in open batches at the judge's endpoint.
+        Whether all items without a score are in open batches at the judge's endpoint.
     """
 
     asset: str

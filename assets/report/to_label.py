@@ -58,7 +58,7 @@ def write_items_to_label(
 ) -> tuple[list[str], int]:
     """Write the table of items to label, with texts and the columns ``label``, ``drawn`` and ``probability``.
 
-    The file starts with the labels that the fit has seen. Rows that a person has filled in stay unchanged, because the
+    The file starts with the labels that the fit has used. Rows that a person has filled in stay unchanged, because the
     next fit reads the whole file. Returns the items whose label in the file differs from the fit's label, and the
     number of items that were added to an existing table.
     """

@@ -244,7 +244,7 @@ def _as_json(verdicts: Mapping[str, Verdict]) -> str:
 
 
 def current_verdicts(workspace: Workspace, known: Mapping[str, State] | None = None) -> dict[str, Verdict]:
-    """Compute the current verdict on each test set in ``shown(workspace)``; return an empty dict without a database."""
+    """Compute the current verdict on each test set in ``shown(workspace)``; return {} if there is no database."""
     known = states(workspace) if known is None else known
     if not any(state.items_hash for state in known.values()) and not workspace.warehouse.usable():
         return {}

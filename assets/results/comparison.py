@@ -144,7 +144,7 @@ def _by_labels(rates: Rates, named: Named, labels: Array) -> SystemsDocument:
 
 
 def label_scale(labels: Iterable[float], scale: tuple[float, float] | None) -> tuple[float, float]:
-    """Return the scale of pairs' labels: 0 to 1, or the declared scale if a label is outside 0 to 1."""
+    """Return the scale of the labels of pairs: 0 to 1, or the declared scale if a label is outside 0 to 1."""
     return scale if scale is not None and any(not 0.0 <= label <= 1.0 for label in labels) else (0.0, 1.0)
 
 

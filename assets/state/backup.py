@@ -49,7 +49,7 @@ def write_backup(workspace: Workspace, path: Path) -> tuple[int, int]:
     copied = [*_files(workspace)]
     linked = {file.parent.resolve() for file, _ in copied}
     if path.parent in linked or any(path.is_relative_to(own.resolve()) for own in (workspace.root, workspace.data)):
-        raise InputError(f"{path} is inside the workspace, so both could be lost together; name a file on another disk")
+        raise InputError(f"{path} is inside the workspace and could be lost with it; name a file on another disk")
     with replacing(path) as temporary:
         temporary.touch(0o600)
         with tarfile.open(temporary, "w", dereference=True) as archive:

@@ -76,8 +76,8 @@ def verify_some(workspace: Workspace) -> list[Path]:
     """Verify the next few files of items and scores; quarantine damaged files, and return their paths.
 
     Each call reads the next twentieth of the files, at most 32 MiB, so damage to an unused file is detected within
-    weeks. CARE then requests the lost scores again. If that costs money, the judge fails until a person runs
-    ``care doctor --repair``.
+    weeks. CARE then requests the lost scores again, unless that costs money; in that case, the judge fails until a
+    person runs ``care doctor --repair``.
     """
     root, cursor = workspace.parts.root, workspace.data / "dagster" / "verified.json"
     parts = sorted((str(path.relative_to(root)), path, read) for path, read, _ in _parts(root))

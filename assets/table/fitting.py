@@ -78,7 +78,7 @@ class ScoreTable:
 
     @cached_property
     def records(self) -> list[ItemRecord]:
-        """Records of the scored items, in the order of the scores; empty for an item that is not in ``items``."""
+        """Records of the scored items, in the order of the scores; an item not in ``items`` has an empty record."""
         nothing = ItemRecord("")
         if not self.items:
             return [nothing] * len(self.scores.item_ids)
@@ -149,7 +149,7 @@ def fit_table(
     Raises
     ------
     InputError
-        The column that names systems is missing from all items, or there are too few split units for intervals.
+        A column of systems or features cannot be used, or there are too few split units for intervals.
     FitError
         Fewer than three judges were admitted, no aggregator gave an estimate, or there are no systems to compare.
     """
@@ -293,8 +293,8 @@ def check_cut(values: Array, cut: float | None, what: str) -> None:
     if cut is not None and not low <= cut < high:
         which = "all" if cut < low else "no"
         raise InputError(
-            f"--cut {cut:g}: {which} {what} are above this cut; they are {low:g} to {high:g}, so give a cut in this "
-            f"range, such as {(low + high) / 2:g}"
+            f"--cut {cut:g}: {which} {what} are above this cut; the {what} range from {low:g} to {high:g}; give a cut "
+            f"in this range, such as {(low + high) / 2:g}"
         )
 
 
@@ -311,7 +311,7 @@ def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tupl
 def features_of(table: ScoreTable, config: TableConfig) -> dict[str, Array]:
     """Return features of the scored items, shape (n,) each: text features, and the columns in ``config.features``.
 
-    Raises ``InputError`` if no item has a named column, or a value in such a column is not a number.
+    Raises ``InputError`` if such a column is empty for all items, or contains a value that is not a number.
     """
     records = table.records
     metadata = [record.metadata for record in records]

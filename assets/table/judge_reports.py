@@ -97,7 +97,7 @@ def judge_reports(
 def _on_other_scales(table: ScoreTable, cut: float | None) -> dict[str, str]:
     """Return the reasons why the cut does not fit the panel or a judge, by name; empty if all judges share a scale.
 
-    The cut fits each scale that contains it, except scales at least ten times as wide as the narrowest of them.
+    The cut fits the narrowest scale that contains it, and others that contain it and are less than ten times as wide.
     """
     values, judges = table.scores.values, table.scores.judges
     if cut is None or not scales_are_unlike(values):
@@ -122,8 +122,8 @@ def _decided(table: ScoreTable, labels: Labels, cut: float | None) -> Labels:
     if not (low <= min(grades) and (low + high) / 2 < max(grades) <= high):
         raise InputError(
             f"the labels are grades from {min(grades):g} to {max(grades):g} and scores lie between {low:g} and "
-            f"{high:g}, so no cut fits both; label items with 1 (pass) and 0 (fail), and give the pass mark of the "
-            "scores with --cut"
+            f"{high:g}, so no cut fits both; label items with 1 (pass) and 0 (fail), and set --cut to the score "
+            "above which an answer passes"
         )
     if cut is None or not min(grades) <= cut < max(grades):
         raise InputError(

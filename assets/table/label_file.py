@@ -139,7 +139,7 @@ class LabelFile:
     def merge(self, labels: Sequence[Label], rater: str, moment: str) -> tuple[int, int]:
         """Add labels to unlabelled rows, or as second labels; call this only while the file is ``locked``.
 
-        ``rater`` and ``moment`` are used for labels without a rater and a time. A label that the same rater has already
+        ``rater`` and ``moment`` are used for labels without a rater or a time. A label that the same rater has already
         given is not added again. Returns the number of rows that got a label, and the number of second labels. Raises
         ``InputError``, and merges nothing, if an item is not among the rows.
         """

@@ -34,7 +34,7 @@ class FitOptions(TypedDict, total=False):
         Number of bootstrap resamples for weight intervals: at least 20, or 0 for no intervals.
     system : str or sequence of str
         Column of the items that names an item's system. Pairs need two columns, left and right; a high
-        score favours the left system. ``systems`` is another name of this option.
+        score favours the left system. ``systems`` is another name for this option.
     features : str or sequence of str
         Numeric item columns to check for judge bias, in addition to text features such as ``words``.
     shuffled : bool

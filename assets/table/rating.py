@@ -111,7 +111,7 @@ def gate_table(
 ) -> Decision:
     """Decide whether a new system is worse than an old one by more than ``margin``.
 
-    Raises ``InputError`` for unusable labels, systems or settings; ``FitError`` if estimates or labels do not suffice.
+    Raises ``InputError`` for unusable labels, systems or settings; ``FitError`` for no estimate or too few labels.
     """
     if not config.systems:
         raise InputError("a gate compares two systems; use --system to name the column that contains them")
@@ -223,12 +223,12 @@ def check_labels(table: ScoreTable, labels: Labels) -> None:
     unknown = [item for item in labels.values if item not in scored]
     if unknown:
         called = f"; use the ids of items with scores, such as {table.scores.item_ids[0]!r}"
-        raise InputError(f"{counted(len(unknown), 'label')} for items without scores, such as {unknown[0]!r}{called}")
+        raise InputError(f"no scores for {counted(len(unknown), 'labelled item')}, such as {unknown[0]!r}{called}")
     twice = [item for item in labels.values if item in table.labels.labels]
     if twice:
         raise InputError(
-            f"{counted(len(twice), 'item')} in both --labels and --fit-labels, such as {twice[0]!r}; a label that the "
-            "fit has used cannot correct its scores, so give each label to only one of the two options"
+            f"--labels and --fit-labels share {counted(len(twice), 'item')}, such as {twice[0]!r}; a label that the "
+            "fit has used cannot correct the fit, so give each label to only one of the two options"
         )
     if not labels.values:
         raise InputError("there are no labels yet; fill in the column `label` of the file, for ten items or more")

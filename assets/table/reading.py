@@ -34,7 +34,7 @@ class TableInputs:
     labels : path or frame, or mapping item -> label, optional
         Labels that the fit may use.
     scale : (low, high), optional
-        Scale of the panel; judges on another scale are rescaled to it (``care_ops.scales``).
+        Scale of the panel; scores on other scales are rescaled to this scale (``care_ops.scales``).
     scales : mapping judge -> (low, high), optional
         Scales of individual judges.
     """
@@ -78,7 +78,7 @@ def read_table(
     keep(read.noting(done))
     matrix = _with_families(scores, inputs.judges, options, keep)
     if matrix.shape[1] < MIN_COLUMNS:
-        raise InputError(f"{source}: there is one judge, {matrix.judges[0]!r}; give the scores of at least three")
+        raise InputError(f"{source}: there is only one judge, {matrix.judges[0]!r}; give the scores of at least three")
     item = usual_item(of_scores[0], columns)
     records = items_named(recorded, of_scores[0].columns["item"]) | {record.item_id: record for record in described}
     if inputs.items is not None:
@@ -161,8 +161,8 @@ def score_columns(
     several = len(judge or ()) > 1
     if several and score is not None:
         raise InputError(
-            "--score is for a table with a row for each score, but several --judge are for a table with a column for "
-            "each judge; give only one of the two options"
+            "--score is for a table with a row for each score, but several --judge options are for a table with a "
+            "column for each judge; give only one of the two options"
         )
     if drop and several:
         raise InputError("the --judge options already name all judge columns, so --drop has no effect; remove --drop")

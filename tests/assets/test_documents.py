@@ -162,6 +162,6 @@ def test_details_are_read_as_the_aggregators_write_them(rng):
     assert certificate is not None
     assert certificate.converged
     assert read_details(aggregates["avg"], StructuredDetails).certificate is None
-    with pytest.raises(WarehouseError, match="the details of care are not in this release's format"):
+    with pytest.raises(WarehouseError, match="the details of aggregate care are not in this release's format"):
         read_details(replace(aggregates["care"], details={"agreement": "high"}), CareDetails)
     assert np.isfinite(care.agreement)

@@ -202,7 +202,7 @@ def test_columns_are_named_where_their_names_are_unclear(wide):
     [
         ({"item_id": ["a", "b"], "x": [1]}, {}, "scores: columns differ in length"),
         ({"item_id": ["a", "b"], "x": [1, "b"]}, {}, "scores: cannot be read"),
-        ({"item_id": ["a", "b"], "x": [1, 2]}, {}, "there is one judge, 'x'"),
+        ({"item_id": ["a", "b"], "x": [1, 2]}, {}, "there is only one judge, 'x'"),
         ({"item_id": ["a", "b"], "x": [1, 2], "y": [2, 1]}, {"gama": 1}, "a fit has no option 'gama'"),
         ({"item_id": ["a", "b"], "x": [1, 2], "y": [2, 1]}, {"aggregators": []}, "no aggregator is named; choose from"),
         ({"item_id": ["a", "b"], "x": [1, 2], "y": [2, 1]}, {"tau": -1}, "tau must be greater than 0, got -1"),

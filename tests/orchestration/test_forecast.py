@@ -117,7 +117,7 @@ def test_a_template_for_one_answer_is_rejected_for_pairs_and_its_scale_is_report
     (workspace_after_run / "pairs.csv").write_text("item_id,prompt,response,response_2\n" + items)
     (workspace_after_run / "testsets" / "pairs.yaml").write_text("source: {kind: files, items: pairs.csv}\n")
     write_judge(workspace_after_run, endpoint, "api")
-    refused = "template 'quality' shows one answer, but items of pairs are pairs of answers; leave the test set out"
+    refused = "template 'quality' shows one answer, but items of test set pairs are pairs; leave the test set out"
     scale = "will not be converted to the scale of one, 0 to 10: template 'quality' gives scores from 1 to 10"
     one, pairs = care_json(workspace_after_run, "run", "--dry-run", "--json", "--judge", "api")
     assert (refused in pairs["failure"], pairs["questions"]) == (True, 0)

@@ -144,7 +144,7 @@ def test_a_workspace_written_by_hand_reads_foreign_files(tmp_path, endpoint):
 def test_a_template_with_a_missing_text_is_reported_before_the_run_and_fails_in_it(tmp_path, endpoint):
     """Doctor and forecast report it; each run reports the failed judge and the reason."""
     folder = own_workspace(tmp_path / "own", endpoint, "response")
-    needs = "judge 'api': template 'answer_rating' needs prompt, which no item of own has"
+    needs = "judge 'api': template 'answer_rating' needs prompt, which no item of test set own has"
     (failure,) = [row["failure"] for row in care_json(folder, "run", "--dry-run") if row["judge"] == "api"]
     assert failure.startswith(needs)
     assert needs in care(folder, "doctor", "--json", code=1)
