@@ -60,7 +60,7 @@ class BatchStore:
     batches : callable
         Function that returns the batch records, oldest first.
     place : callable
-        Function that returns the path of the file of a batch record.
+        Function that returns the path of a batch record's file.
     keep, remove : callable
         Functions that write and delete a batch record.
     paid : callable

@@ -99,7 +99,7 @@ class Purse:
             return enough
 
     def settle(self, worst: float, cost: float, perhaps: float = 0.0) -> None:
-        """Replace a request's reserved amount by its cost; ``perhaps`` is the maximum cost if the cost is unknown."""
+        """Replace a request's reserved amount with the cost; ``perhaps`` is the maximum cost if the cost is unknown."""
         with self._lock:
             self._reserved -= worst
             self.spent += cost

@@ -22,7 +22,7 @@ def look_up(repository: str, kind: Literal["model", "dataset"] = "model") -> tup
             found = hub.HfApi().repo_info(repository, repo_type=kind, timeout=20)
         except errors.RepositoryNotFoundError as error:
             raise JudgeError(
-                f"the hub has no repository {repository!r}, or the repository is private; correct its name in the "
-                "YAML file, or set HF_TOKEN to the token of an account with access"
+                f"Hugging Face has no repository {repository!r}, or the repository is private; correct its name in "
+                "the YAML file, or set HF_TOKEN to the token of an account with access"
             ) from error
     return str(found.sha), bool(found.gated)

@@ -137,7 +137,7 @@ def _hash_of(*texts: str | None) -> str:
 def checked_score(value: object, scale: tuple[float, float] | None) -> tuple[float | None, Status]:
     """Check that a judge's value is a finite number within the scale; return the score or None, and the status.
 
-    If there is no score, the status is ``refused`` (None), ``parse_error`` (not a number) or ``out_of_range``.
+    Without a score, the status is ``refused`` (value None), ``parse_error`` (not a number) or ``out_of_range``.
     """
     if value is None:
         return None, Status.REFUSED

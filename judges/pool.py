@@ -84,8 +84,8 @@ class PoolConfig:
     side_by_side : int
         Maximum number of judges without a GPU that run at the same time. Judges on GPUs run when Ray has free GPUs.
     spend_limit : float, optional
-        Maximum amount in US dollars that all judges together may spend in a day (UTC), in addition to the limits in
-        their own files. With a limit, endpoints without prices receive no requests.
+        Maximum amount in US dollars that all judges together may spend in a day (UTC). The limits in the judges' files
+        also apply. With a limit, endpoints without prices receive no requests.
     leave_out_flagged : bool
         Whether to leave items out of a test set if their response addresses the judge (``care_ops.injections``) or
         contains invisible characters.

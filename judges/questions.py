@@ -102,7 +102,7 @@ class Questions:
     def batches(self, size: int, unread: Collection[str] | None = None) -> Iterator[list[Item]]:
         """Yield batches of at most ``size`` items, one item per question; read each batch when it is needed.
 
-        ``unread`` names texts that the prompt does not show; if given, the items of a batch differ only in these texts.
+        If ``unread`` names the texts that the prompt does not show, all items of a batch have the same prompt.
         """
         runs = [iter(self)] if unread is None else (run for _, run in groupby(self, partial(_shown, unread)))
         for run in runs:

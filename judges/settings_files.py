@@ -39,7 +39,7 @@ def load_yaml(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > _LONGEST_BYTES:
             raise InputError(
-                f"{path}: the file is longer than {_LONGEST_BYTES:,} bytes, the limit for settings; shorten it"
+                f"{path}: the file is larger than {_LONGEST_BYTES:,} bytes, the limit for settings; shorten it"
             )
         loader = yaml.SafeLoader(path.read_text(encoding="utf-8"))
         node = loader.get_single_node()
@@ -71,7 +71,7 @@ def _spread(node: Any, known: dict[int, int]) -> int:
 
 
 def _places(schema: Mapping[str, Any], part: Mapping[str, Any], content: Any, name: str, path: str = "") -> list[str]:
-    """Return the paths of mappings that may contain the setting ``name``, by ``part`` of the JSON schema ``schema``."""
+    """Return the paths of mappings in which ``part`` of the JSON schema ``schema`` allows the setting ``name``."""
     part = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
     content = content if isinstance(content, dict) else {}
     kinds = part.get("discriminator", {}).get("mapping", {})

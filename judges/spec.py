@@ -83,7 +83,7 @@ class ProgramEngine(EngineBase):
     memory_mb : int
         Maximum memory of the process in megabytes; applies only to ``file``.
     unsafe : bool
-        Whether the file runs without a sandbox, with all permissions of this user.
+        Whether the file runs without a sandbox, with all permissions of the user who runs CARE.
     """
 
     kind: Literal["program"] = "program"
@@ -131,7 +131,7 @@ class LanguageModel(EngineBase):
         ``expected`` is the mean of the allowed answers, weighted by the model's probabilities. ``mode`` is the most
         probable answer. ``text`` is the answer in the text that the model writes.
     prompt : {"auto", "chat", "raw"}
-        Whether prompts are sent in the model's chat format or unchanged; ``auto`` uses the format if there is one.
+        Whether prompts are sent in the model's chat format or unchanged; ``auto`` uses the format if the model has one.
     orders : {"both", "given"}
         Whether the two responses of a pair are shown in both orders or only in the given order.
     min_valid_mass : float
@@ -142,8 +142,8 @@ class LanguageModel(EngineBase):
         ``care`` is CARE's method. ``paper`` uses the paper's prompts, without chat format and in one order, and reads
         the first number in at most eight tokens. ``paper-raw`` is the paper's method with CARE's prompts.
     fence : bool
-        Whether to protect prompts against injection. A fence encloses the item's texts in delimiters that they cannot
-        contain, and adds a reminder. `care judges new` writes this setting, which is part of the judge's key.
+        Whether to enclose the item's texts in unique delimiters, against injection, and to tell the model to ignore
+        instructions in the texts. `care judges new` writes this setting, which is part of the judge's key.
     """
 
     model: str
@@ -202,7 +202,7 @@ def _frozen_options(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if reserved := sorted(RESERVED & set(value)):
-        raise ValueError(f"vllm: {', '.join(reserved)} cannot be set here; use other settings of `engine`")
+        raise ValueError(f"vllm: {', '.join(reserved)} cannot be set here; remove these options from `vllm`")
     return tuple(sorted(value.items()))
 
 
@@ -280,7 +280,7 @@ class OpenAIEngine(LanguageModel):
     reasoning_effort : str, optional
         Reasoning effort, as the endpoint names it. It is part of the judge's key.
     revision : str, optional
-        Label for the model's version, to be changed with the model. After a change, CARE scores all items again.
+        Label of the model's version. Change the label when the model changes; CARE then scores all items again.
     model_must_be : str, optional
         Name of the only model that may answer (default: any model). The answering model is stored with the scores.
     requests_per_minute : float, optional
@@ -367,7 +367,7 @@ class OpenAIEngine(LanguageModel):
         if self.form and self.batch:
             raise ValueError(f"batch: CARE sends no batch files to the API of {self.form}; remove batch")
         if taken := sorted({"messages", "model", "n", "stream"} & set(self.extra_body)):
-            raise ValueError(f"extra_body: {', '.join(taken)} cannot be set here; use other settings of `engine`")
+            raise ValueError(f"extra_body: {', '.join(taken)} cannot be set here; remove these fields")
         return self
 
 
@@ -393,11 +393,11 @@ class JudgeSpec(BaseModel):
         Number of items in a batch; a killed run loses only its unfinished batches.
     attempts : int
         Maximum number of runs that ask a language model about an item with temporary failures (timeouts, errors of
-        the engine or the endpoint). Each run asks once. If a run stops the judge (see
-        ``most_failing``), the first failure of an item does not count.
+        the engine or the endpoint). Each run asks once. If a run stops the judge (see ``most_failing``), the first
+        failure of an item does not count.
     most_failing : float
-        Maximum share of temporary failures in a batch. With more failures, CARE stops the language model, and the next
-        run continues with the remaining items.
+        Maximum share of temporary failures in a batch. With more failures, CARE stops the judge if it is a language
+        model, and the next run continues with the remaining items.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)

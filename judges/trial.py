@@ -26,7 +26,7 @@ PROBES: Mapping[str, Item] = {
 
 
 def gain_over_bad(scores: Mapping[str, Score], probe: str, *, pairwise: bool) -> float | None:
-    """Return a probe's score minus the score of the clearly bad response; None if one of the scores is missing.
+    """Return the score of ``probe`` minus the score of the clearly bad response; None if one of the scores is missing.
 
     For a judge that compares pairs the sign is reversed, because a higher score favours the second response.
     """

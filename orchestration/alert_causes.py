@@ -112,7 +112,7 @@ def failure_cause(asset: str, partition: str | None, why: str, kind: str | None 
 
 
 def report_failures(notifier: Notifier, failures: Iterable[Alert]) -> None:
-    """Record an alert for each failure, unless the failure is a consequence of another one with an open alert.
+    """Record an alert for each failure, unless the failure is a consequence of another failure with an open alert.
 
     If a judge failed, the failure to load its scores gets no alert. If judges fail for the same reason, they share one
     alert.

@@ -32,7 +32,7 @@ _CLAIM_AGAIN_S = 0.5
 def sqlite_storages() -> tuple[Any, Any, Any]:
     """Return Dagster's three SQLite storage classes: the whole storage, the event log and the runs.
 
-    Classes of ``orchestration.storage`` derive from these classes to keep engines open:
+    Classes of ``orchestration.storage`` derive from these classes to keep SQLAlchemy engines open:
     https://github.com/dagster-io/dagster/issues/30172.
     """
     from dagster._core.storage.event_log.sqlite import SqliteEventLogStorage
@@ -45,7 +45,7 @@ def sqlite_storages() -> tuple[Any, Any, Any]:
 def body_of(asset: dg.AssetsDefinition) -> Callable[..., Any]:
     """Return the function that an asset's decorator wraps.
 
-    ``mounted`` builds a renamed asset from this function, for workspaces with a key prefix. No public API does this.
+    ``mounted`` builds a renamed asset from this function, for workspaces with a key prefix. No public API returns it.
     """
     compute: Any = asset.op.compute_fn
     return compute.decorated_fn

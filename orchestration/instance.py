@@ -207,7 +207,7 @@ def unreported_by(
 ) -> set[tuple[str, str | None]]:
     """Return the ``planned`` partitions that a run has not reported to Dagster as materialised.
 
-    Dagster writes an event to the run's log, then to an index. After a kill or on a full disk, the index may lack it.
+    Dagster writes an event to a log, then to an index, which may lack the event after a kill or on a full disk.
     """
     unreported: set[tuple[str, str | None]] = set()
     for asset, partition in planned:

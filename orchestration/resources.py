@@ -51,7 +51,7 @@ class WorkspaceResource(dg.ConfigurableResource[Workspace]):
 
 
 class PublishedScores(dg.ConfigurableIOManager):
-    """IO manager of the asset `review`, which loads a test set's published scores as an Arrow table.
+    """IO manager that loads a test set's published scores (the asset `review`) as an Arrow table.
 
     Columns: item_id and aggregator (string), estimate, sd and p_quality (double; null if the aggregator gives none),
     fit_id (string). The rows are sorted by item_id and aggregator.

@@ -164,9 +164,9 @@ def _steps(
     again: Sequence[Partition],
     outcome: Outcome,
 ) -> Iterator[list[dg.RunRequest]]:
-    """Yield the run requests of each step until each stale partition was requested once; fill in ``outcome``.
+    """Yield the run requests of each step until each stale partition has been requested once; fill in ``outcome``.
 
-    Partitions of killed runs (``lost``) are repeated, and so are fits that a failed run stored without a Dagster event.
+    Partitions of killed runs (``lost``) are requested again, like fits that failed runs stored without a Dagster event.
     """
     tried, first, repeated = Cursor(most=1), _requested(again, "a command requested it"), set[Partition]()
     left = _requested([key for key in lost if key[1] is not None], "an earlier run of this partition was killed")
@@ -182,7 +182,7 @@ def _steps(
         asked = tried.request(workspace, wanted, () if first else partitions_under_way(instance))
         first = {}
         for one in asked:
-            _logger.info("%s %s is to be materialised: %s", one.asset, one.partition or "", one.why)
+            _logger.info("CARE will materialise %s %s: %s", one.asset, one.partition or "", one.why)
         left = {key: one for key, one in left.items() if one not in asked}
         if not (requests := plan(asked, instance)):
             break
@@ -282,8 +282,8 @@ class _Executor:
     def run(self, requests: Sequence[dg.RunRequest], outcome: Outcome) -> Iterator[str]:
         """Execute runs: yield the label of each run, then add the run's result to the outcome.
 
-        Local workers execute the runs of test sets if this saves time. With a remote store, this process does all the
-        work, because it holds the store's lease.
+        Local workers execute the runs of test sets if this saves time. With a remote store, this process executes all
+        runs, because it holds the store's lease.
         """
         workers = self._workspace.workers
         may_spread = workers.are_local and self._workspace.store is None

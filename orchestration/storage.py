@@ -89,7 +89,7 @@ class Storage(_StorageOfDagster):
     """Dagster's SQLite storage with engines that stay open, and commits that do not wait for the disk.
 
     Dagster's own storage creates an engine for every event, compiles each statement again, and checkpoints SQLite's
-    write-ahead log when the last connection closes. In the demo, this takes a quarter of the CPU time of `care run`.
+    write-ahead log when the last connection closes. In the demo, these steps take a quarter of `care run`'s CPU time.
     After a power failure each database is intact, but the commits of the last seconds may be lost. CARE then
     materialises the affected partitions again. ``dagster.yaml`` names this class.
     """

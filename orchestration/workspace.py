@@ -96,7 +96,7 @@ class NightlySettings(_Declared):
         return f"{begins.minute} {begins.hour} * * *"
 
     def deadline_after(self, last: float) -> float:
-        """Return the deadline of the first nightly run scheduled after ``last``, both in seconds since 1970."""
+        """Return the start deadline of the first nightly run scheduled after ``last``, both in seconds since 1970."""
         day = datetime.fromtimestamp(last, ZoneInfo(self.zone)).date()
         while True:
             start = datetime.combine(day, time.fromisoformat(self.at), ZoneInfo(self.zone)).timestamp()
@@ -255,7 +255,7 @@ def _read_all(folder: Path, what: str, read: Callable[[Path], S]) -> dict[str, S
                 continue
             raise
         if spec.name in found:
-            raise InputError(f"{path}: {what} {spec.name!r} is defined twice; rename one")
+            raise InputError(f"{path}: another file also defines {what} {spec.name!r}; rename one of them")
         found[spec.name] = spec
     return found
 
@@ -339,7 +339,7 @@ def _merge_recorded(judges: dict[str, JudgeSpec], judge: str, family: str | None
     if known.engine.recorded_as not in (None, column):
         raise InputError(
             f"{path}: the judges {known.engine.recorded_as!r} and {column!r} would both get the name {judge!r}; rename "
-            "one"
+            "one of them"
         )
     if not known.engine.needs.recordings:
         raise InputError(f"{path}: judge {judge!r} has recorded scores here and also a YAML file; rename one of them")

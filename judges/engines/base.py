@@ -36,7 +36,7 @@ class Context:
     root : Path
         Folder of the workspace; relative paths of programs start here, and ``root / "prompts"`` holds prompt templates.
     ledger : Ledger, optional
-        Cost of a paid judge so far, summed over all test sets of the run.
+        Cost so far of a judge that uses an endpoint, summed over all test sets of the run.
     learned : Path, optional
         Folder for files with the request parameters that each endpoint accepts. If None, each run learns them again.
     batches : BatchStore, optional
@@ -59,11 +59,11 @@ class Context:
     own_program: ProgramFile | None = None
 
     def path(self, name: str) -> Path:
-        """Return the absolute path of a file whose name is relative to the workspace."""
+        """Return the absolute path of a file, given its path relative to the workspace."""
         return (self.root / name).absolute()
 
     def template(self, spec: JudgeSpec) -> Template:
-        """Return the prompt template of a judge with a language model; raise ``InputError`` if there is none."""
+        """Return a judge's prompt template; raise ``InputError`` if no template is named or the template is missing."""
         if self.own_template is not None:
             return self.own_template
         engine = spec.engine
@@ -104,7 +104,7 @@ class Engine(ABC):
 
     @abstractmethod
     def score(self, items: Sequence[Item]) -> list[Score]:
-        """Return one score for each item, in the same order; a failure is reported in the status of that score."""
+        """Return one score for each item, in the same order; a score's status reports a failure."""
 
     def close(self) -> None:  # noqa: B027  (a default that subclasses may override)
         """Close the processes and connections of the engine; a closed engine cannot score."""

@@ -109,7 +109,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         self.raise_if_stopped()
 
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
-        """Return the answer to each prompt; send a separate request for each prompt without a collected answer."""
+        """Return the answer to each prompt; send a separate request for each prompt whose answer is not collected."""
         found = [self._collected.get(name) for name in self._names_of(prompts)]
         missing = [prompt for prompt, answer in zip(prompts, found, strict=True) if answer is None]
         with ThreadPoolExecutor(self._engine.concurrency) as threads:
@@ -193,7 +193,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
     ) -> dict[str, Any]:
         """Call the endpoint; retry a failed call only if the retry cannot cost anything.
 
-        If the call fails, deletes the record of ``batch`` unless a batch may exist, and raises ``StoppedError``.
+        If the call fails, raises ``StoppedError``, and deletes the record of ``batch`` if the batch cannot exist.
         """
         failed, where = 0, path.partition("?")[0]
         while True:

@@ -1,4 +1,4 @@
-"""Request parameters that a model at an endpoint accepts, and the tokens that the model needs for reasoning.
+"""Request parameters that a model at an endpoint accepts, and the number of tokens reserved for reasoning.
 
 Some models refuse parameters that other models require. CARE learns the accepted parameters from refused requests,
 which cost nothing, and stores them in the workspace's data for later runs.

@@ -20,7 +20,7 @@ _SMALL_FILE = 8 * 2**20
 
 
 def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
-    """Return the version of a judge's program, or of its prompt template and model folder, for the judge's key.
+    """Return a judge's revision: the version of its program, or of its prompt template and model folder.
 
     Raises ``JudgeError`` or ``InputError`` if the program or template is missing, or the scores come from a file.
     """

@@ -109,8 +109,8 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
     def score(self, items: Sequence[Item]) -> list[Score]:
         """Return one score for each item.
 
-        Raises ``StoppedError`` if the spend limit is reached, or the endpoint refuses every request because of the key,
-        the model or a parameter. The error contains the scores that were already paid for.
+        Raises ``StoppedError`` if the spend limit is reached, or the endpoint refuses every request because of the API
+        key, the model or a parameter. The error contains the scores that were already paid for.
         """
         scores = super().score(items)
         paid = [score for score in scores if score.raw != NOT_ASKED]
@@ -261,7 +261,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
             if choice.logprobs is None and not self._warned:
                 self._warned = True
                 _log.warning(
-                    "Judge %r: the endpoint returns no log probabilities; CARE reads scores from text.", self._name
+                    "Judge %r: the endpoint returns no log probabilities; CARE parses the model's text.", self._name
                 )
         return self.answer_in(text, None if text is None else self._hidden(text, limit=RAW_LIMIT), counts)
 

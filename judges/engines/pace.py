@@ -41,7 +41,7 @@ class Pace:
             self._changed.notify_all()
 
     def rest(self, pause: float) -> None:
-        """Wait for ``pause`` seconds, or until the judge is stopped."""
+        """Wait for ``pause`` seconds, or until the limiter is stopped."""
         end = time.monotonic() + pause
         with self._changed:
             while not self._stopped and (left := end - time.monotonic()) > 0:

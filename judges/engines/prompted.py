@@ -56,7 +56,7 @@ class PromptedJudgeEngine(Engine):
         return [self._combined(item, answers[k * step : (k + 1) * step], per_item) for k, item in enumerate(items)]
 
     def prompts(self, item: Item) -> list[str | None]:
-        """Return one prompt, or two for a pair in both orders; each prompt is None if the item lacks a needed text."""
+        """Return one prompt, or two for a pair in both orders; None replaces a prompt if a required text is missing."""
         both = self._template.pairwise and self._settings.orders == "both"
         missing = self._template.missing(item)
         shown = [item, replace(item, response=item.response_2, response_2=item.response)] if both else [item]

@@ -102,7 +102,7 @@ class VllmBackend:
         return text.rstrip("\N{REPLACEMENT CHARACTER}"), len(tokens)
 
     def next_logprobs(self, requests: Sequence[tuple[list[int], tuple[int, ...]]]) -> list[dict[int, float]]:
-        """Return, for each request (prompt, candidate tokens), the log probability of each candidate as next token."""
+        """Return, for each request (prompt, candidates), the log probability of each candidate as the next token."""
         chunks = [
             (k, tokens, wanted[first : first + _TOKENS_AT_ONCE])
             for k, (tokens, wanted) in enumerate(requests)

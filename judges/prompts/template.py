@@ -1,4 +1,4 @@
-"""Prompt templates; the instructions precede the item, so all prompts share a long prefix."""
+"""Prompt templates; the instructions precede the item, so all prompts of a template share a long prefix."""
 
 from __future__ import annotations
 
@@ -108,12 +108,12 @@ class Template(BaseModel):
         if self.values is None:
             if scale is None or not all(float(end).is_integer() for end in scale):
                 raise JudgeError(
-                    f"template {self.name!r} needs a scale between two whole numbers, not {scale}; add scale: [low, "
-                    "high] to the test set or the judge"
+                    f"template {self.name!r} needs a scale with whole numbers as ends, not {scale}; add scale: "
+                    "[low, high] to the test set or the judge"
                 )
             if scale[1] - scale[0] > _MOST_ANSWERS:
                 raise JudgeError(
-                    f"the scale {scale} of template {self.name!r} has over {_MOST_ANSWERS:,} answers; narrow the scale"
+                    f"the scale {scale} gives template {self.name!r} over {_MOST_ANSWERS:,} answers; narrow the scale"
                 )
             return {str(v): v + self.shift for v in range(int(scale[0]), int(scale[1]) + 1)}
         if isinstance(self.values[0], str):
@@ -181,7 +181,7 @@ def _read(path: Path, _changed_at: int, fenced: bool) -> Template:
 
 @lru_cache(maxsize=128)
 def _compiled(text: str, fenced: bool = False) -> tuple[Any, set[str]]:
-    """Compile a Jinja template, with delimiters around texts if ``fenced``; return it and its variable names."""
+    """Compile a Jinja template, with delimiters around texts if ``fenced``; return the result and variable names."""
     from jinja2 import StrictUndefined, TemplateRuntimeError, nodes
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 

@@ -41,7 +41,7 @@ Calibrate = Annotated[str, typer.Option(help="Scale of estimates: own (scale of 
 Resamples = Annotated[int, typer.Option(help="Number of bootstrap resamples for weight intervals (0, or 20 or more).")]
 Features = Annotated[
     list[str] | None,
-    typer.Option("--feature", help="Numeric column of --items, such as length, that may bias judges; repeatable."),
+    typer.Option("--feature", help="Column of --items with numbers that may bias judges, such as length; repeatable."),
 ]
 Shuffled = Annotated[
     bool, typer.Option("--shuffled", help="Declare that rows are in random order; remove score trends across rows.")
@@ -97,7 +97,7 @@ def fit(
         result = fit_table(table, config, _remedies(context, folder, table, config), watch)
     other, added = write_files(result, folder)
     if added:
-        errors.print(f"CARE added {added} unlabelled items to {folder / TO_LABEL} and changed no label in this file")
+        errors.print(f"CARE added {added} unlabelled items to {folder / TO_LABEL} and changed no label there")
     if other:
         found = f"different labels for {counted(len(other), 'item')} (such as {other[0]!r}); correct one of the files"
         errors.print(f"{folder / TO_LABEL} and {labels} have {found}", style="yellow")
@@ -152,7 +152,7 @@ def _print(result: TableFit, out: Path, effect: LabelEffect | None, *, as_json: 
     if page.systems.systems and not as_json:
         show_systems(page, f"systems, by estimates of {page.systems.aggregator}")
     for name, why in page.failures.items():
-        errors.print(f"no estimate from {name}: {why.removeprefix(f'{name}: ')}", style="yellow")
+        errors.print(f"no estimate from aggregator {name}: {why.removeprefix(f'{name}: ')}", style="yellow")
     print_verdict(result.verdict, errors if as_json else console, everything=everything)
     if as_json:
         return

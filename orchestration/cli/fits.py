@@ -23,7 +23,7 @@ fits = Commands(help="Compare, publish and roll back the stored fits of a test s
 
 Fit = Annotated[str, typer.Argument(help="Fit version, from `care fits list TESTSET`.")]
 ByAggregator = Annotated[str, typer.Option("--aggregator", help="Aggregator whose estimates are compared.")]
-Why = Annotated[str, typer.Option(help="Reason, stored with the decision.")]
+Why = Annotated[str, typer.Option(help="Reason for publishing the fit; CARE stores it.")]
 
 _JUDGES_SHOWN = 10
 

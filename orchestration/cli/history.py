@@ -16,7 +16,7 @@ _PAID = ("questions", "tokens_in", "tokens_out", "repeated", "dollars")
 
 
 def history(workspace: Root = Path(), json: Json = False) -> None:
-    """Show each UTC day's steps, seconds, questions to judges, tokens and US dollars for the last 30 days."""
+    """Show the steps, their duration, and the judges' questions, tokens and cost on each of the last 30 days (UTC)."""
     from orchestration.stores import read_workspace
 
     loaded = read_workspace(workspace)

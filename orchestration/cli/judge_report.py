@@ -57,7 +57,7 @@ def judge_report(
     *,
     form: tables.Form,
 ) -> None:
-    """Compare each judge and the panel with human labels: agreement, bias, and whether it may approve releases."""
+    """Compare the judges and the panel with human labels: agreement, bias, and permission to approve releases."""
     from assets.table.judge_reports import PANEL, judge_reports
     from care_ops.results.judge_gate import DEFAULT_BAR, MEASURES, gate_sentence, may_gate
 
@@ -91,7 +91,7 @@ def judge_report(
             console.print(gate_sentence(advice[each.judge], each))
         _print_reports(found)
     for name, why in found.left_out.items():
-        errors.print(f"no report on {name}: {why}", style="yellow")
+        errors.print(f"no report on {name if name == PANEL else f'judge {name}'}: {why}", style="yellow")
     if gate:
         decided = advice.get(of or PANEL)
         if decided is None or decided.outcome != "yes":

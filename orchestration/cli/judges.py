@@ -26,7 +26,7 @@ judges = Commands(help="Add, pin, test and retest judges; report their agreement
 def new(
     name: Annotated[str | None, typer.Argument(help="Name of the judge.")] = None,
     workspace: Root = Path(),
-    panel: Annotated[str | None, typer.Option(help="Panel preset; write the files of all its judges.")] = None,
+    panel: Annotated[str | None, typer.Option(help="Judge preset; write the files of all its judges.")] = None,
     model: Annotated[str | None, typer.Option(help="Model: Hugging Face name, folder or name at an endpoint.")] = None,
     revision: Annotated[str | None, typer.Option(help="Commit of the model repository, 40 hexadecimal digits.")] = None,
     engine: Annotated[str, typer.Option(help="Engine that runs the model: vllm or openai.")] = "vllm",
@@ -40,10 +40,10 @@ def new(
     family: Annotated[str | None, typer.Option(help="Family of the judge: its base model, vendor or prompt.")] = None,
     profile: Annotated[
         Literal["care", "paper", "paper-raw"],
-        typer.Option(help="paper: use the paper's prompts and parsing; panels then score only the paper's test sets."),
+        typer.Option(help="paper: prompts and parsing of the paper; a preset's judges score the paper's test sets."),
     ] = "care",
 ) -> None:
-    """Write the YAML file of a judge, or the files of all judges of a panel; existing files stay unchanged."""
+    """Write the YAML file of a judge, or the files of all judges of a preset; existing files stay unchanged."""
     from judges.panels import find, judge_files, judge_yaml, with_fence
     from orchestration.workspace import folder_of
 

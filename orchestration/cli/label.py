@@ -1,6 +1,6 @@
 """Command ``care label``, which collects labels in the terminal, on a web page or in a spreadsheet.
 
-Raters see the texts of items in random order, without scores and system names.
+Raters see the items in random order, without scores and system names.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def label(
     items: Annotated[Path | None, typer.Option(help="Table of items; not needed if --scores has the texts.")] = None,
     scores: Annotated[Path | None, typer.Option(help="Table of scores; labels are on the same scale.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="File of labels; by default, the test set's file or, for tables, labels.csv.")
+        Path | None, typer.Option(help="Label file; by default, the test set's label file or, for tables, labels.csv.")
     ] = None,
     count: Annotated[
         int | None, typer.Option(min=1, help="Draw items until the file has this many (default: ten more than before).")

@@ -27,7 +27,7 @@ REGRESSION, NOT_ENOUGH, JUDGE_CHANGED = 3, 4, 6
 """Exit codes of ``care gate``, in addition to 1 for a failure and 2 for invalid input."""
 
 ScoresOrName = Annotated[Path, typer.Argument(help="Table of scores; with --workspace, the name of a test set.")]
-Folder = Annotated[Path | None, typer.Option("--workspace", help="Folder of care.yaml; SCORES is then a test set.")]
+Folder = Annotated[Path | None, typer.Option("--workspace", help="Folder of care.yaml; SCORES then names a test set.")]
 Labels = Annotated[
     Path | None,
     typer.Option(
@@ -115,7 +115,7 @@ def rate(
     if split is not None and not json:
         console.print(variance_sentence(split))
     for name, why in rates.left_out.items():
-        errors.print(f"no rate for {name}: {why}", style="yellow")
+        errors.print(f"no rate for system {name}: {why}", style="yellow")
 
 
 def _print_checks(table: ScoreTable, labels: LabelRecord, config: TableConfig) -> None:

@@ -52,7 +52,7 @@ def forget(
     testset: Annotated[str, typer.Option(help="Test set of the item.")],
     workspace: Root = Path(),
 ) -> None:
-    """Remove an item from items, scores, fits, database and pages; later runs ignore the item."""
+    """Remove an item and its scores from data, fits, database and pages; later runs ignore the item."""
     from assets.labels import read_labels
     from assets.state.retention import forget as remove_item
     from assets.state.retention import still_held
@@ -61,12 +61,12 @@ def forget(
     with locked_workspace(workspace, "care admin forget") as loaded:
         removed = remove_item(loaded, testset, item)
     counts = ", ".join(f"{count} in {place}" for place, count in removed.items())
-    console.print(f"{item} is removed: {counts}. Run `care run` to write the pages again")
+    console.print(f"item {item} is removed: {counts}. Run `care run` to write the pages again")
     own_files = ", ".join(still_held(loaded, testset)) or "the source of the test set"
-    console.print(f"your own files and backups may still contain {item}; delete it there yourself: {own_files}")
+    console.print(f"your own files and backups may still contain item {item}; delete it there yourself: {own_files}")
     labels = loaded.labels_file(testset)
     if labels is not None and item in read_labels(labels).values:
-        console.print(f"{labels} still has labels of {item}, which CARE ignores; delete these rows yourself")
+        console.print(f"{labels} still has labels of item {item}, which CARE ignores; delete these rows yourself")
 
 
 def backup(

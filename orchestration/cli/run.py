@@ -280,9 +280,9 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
     console.print(
         f"total: {sum(row.items for row in rows):,} items, {sum(row.tokens for row in rows):,.0f} tokens, "
         f"US $ {sum(row.dollars or 0.0 for row in rows):,.2f}"
-        + (f" plus the cost of {', '.join(unpriced)} (set price_in and price_out of the judge)" if unpriced else "")
+        + (f" plus the cost of {', '.join(unpriced)} (set price_in and price_out of each judge)" if unpriced else "")
         + f", {duration(sum(known))} if judges run one after the other"
-        + ("" if len(known) == len(rows) else ", plus the time of judges not measured yet")
+        + ("" if len(known) == len(rows) else ", plus the time of judges whose speed is unknown")
     )
     for sentence in _limits_passed(workspace, rows):
         console.print(sentence)

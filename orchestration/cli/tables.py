@@ -171,7 +171,7 @@ def read_table(
     form: Form,
     scales: tuple[ScaleOfScores | None, Mapping[str, ScaleOfScores]] = (None, {}),
 ) -> ScoreTable:
-    """Read a table of scores, and optional tables of items, judges and labels; print how each was read."""
+    """Read a table of scores, and optional tables of items, judges and labels; print how each table was read."""
     inputs = TableInputs(scores, items, judges, labels, *scales)
     return read_inputs(inputs, form.columns, form.reading, print_reading)
 

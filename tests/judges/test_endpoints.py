@@ -188,7 +188,7 @@ def test_thoughts_before_the_answer_are_no_answer(vendor):
 def test_text_is_read_without_log_probabilities_with_a_warning(vendor, caplog):
     caplog.set_level(logging.WARNING)
     ask(vendor(endpoints.without_logprobs))
-    assert caplog.text.count("CARE reads scores from text") == 1
+    assert caplog.text.count("CARE parses the model's text") == 1
 
 
 @pytest.mark.parametrize(

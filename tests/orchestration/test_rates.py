@@ -152,7 +152,7 @@ def test_items_to_label_are_a_random_sample_that_can_grow(folder):
         frame.to_csv(out / "to_label.csv", index=False)
         code, _, output = care(*fit, "--labels", out / "to_label.csv")
         asked.append(code)
-        assert f"CARE added 20 unlabelled items to {out / 'to_label.csv'} and changed no label in this file" in output
+        assert f"CARE added 20 unlabelled items to {out / 'to_label.csv'} and changed no label there" in output
     assert set(asked) == {0}
     code, rated, *_ = care("rate", folder / "scores.csv", "--labels", out / "to_label.csv", "--json")
     assert (code, json.loads(rated)[0]["labels"]) == (0, 40)
