@@ -46,8 +46,8 @@ _TIMES_AS_MANY = 2.0
 class _Alignment:
     """Agreement of a judge with the other judges: in file order, and after the best circular shift or reversal of rows.
 
-    ``best`` is the agreement after the shift or reversal, or minus infinity if chance explains it. ``certain`` states
-    whether the evidence suffices to exclude the judge, and ``how`` describes the shift or reversal in words.
+    ``best`` is the agreement after the shift or reversal, or minus infinity if chance explains this agreement.
+    ``certain``: whether the evidence suffices to exclude the judge. ``how``: the shift or reversal in words.
     """
 
     agreement: float
@@ -121,7 +121,7 @@ def why_left_out(checks: Sequence[JudgeCheck], *, loosen: str, declare: str) -> 
     Parameters
     ----------
     loosen, declare : str
-        Instructions to the user: how to admit more judges, and how to declare absent scores as not requested.
+        Instructions to the user: how to admit more judges, and how to declare that absent scores were not requested.
     """
     refused = [check for check in checks if not check.admitted]
     if not refused:

@@ -39,7 +39,7 @@ FOLLOWS_FEATURE = 0.25
 
 @dataclass(frozen=True)
 class Changed:
-    """Comparison of two rankings: correlation, and numbers of items that move to the other half or the top tenth."""
+    """Comparison of two rankings: correlation, and numbers of items that enter the other half or the top tenth."""
 
     correlation: float
     halves_changed: int

@@ -65,7 +65,7 @@ _ATTRIBUTE = re.compile(r"^(\w+(?:, \w+)*) : (?:\{(.*)\})?.*$")
 def check(settings: Any, settings_name: str) -> None:
     """Validate each field of a settings dataclass against its declared type.
 
-    Raises ``InputError`` if a number lies outside its bounds, or a word is not allowed.
+    Raises ``InputError`` if a value has the wrong type, is outside its bounds or is not one of the allowed values.
     """
     from pydantic import ValidationError
 

@@ -181,7 +181,7 @@ class CareEstimator:
         judges = tuple(f"{column:05d}" for column in range(p))
         families = self.families or ()
         if self.families is not None and len(families) != p:
-            raise ArrayError(f"families has {len(families)} entries for {p} judges; give each judge a name or None")
+            raise ArrayError(f"families has {len(families)} entries for {p} judges; give each judge a family or None")
         declared = {judge: family for judge, family in zip(judges, families, strict=False) if family is not None}
         return ScoreMatrix(values, tuple(f"{row:09d}" for row in range(n)), judges, declared)
 

@@ -32,7 +32,7 @@ class FitLabels:
     shares : bool
         Whether each individual label is 0 or 1; the mean of several labels is then a share.
     repeats : tuple of str
-        Sentences about the agreement of several labels of one item.
+        Sentences about items with several labels, and about the agreement of these labels.
     """
 
     labels: Mapping[str, float]
@@ -93,7 +93,7 @@ class FitLabels:
         return np.array([self.counts.get(item_id, 1.0) for item_id in item_ids], dtype=np.float64)
 
     def rows(self, item_ids: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Return the row and the label of each labelled item; raise ``InputError`` if ``item_ids`` lacks an item."""
+        """Return the row and the label of each labelled item; raise ``InputError`` if any is not in ``item_ids``."""
         import numpy as np
 
         if not self.labels:

@@ -1,4 +1,4 @@
-"""Approximation of a fit by a function of one item's scores; the function scores new items without a new fit."""
+"""Approximation of a fit by a function of an item's own scores; the function scores new items without a new fit."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -63,7 +63,7 @@ class Frozen:
             )
         lost = sorted(set(self.judges) - set(scores.judges))
         if lost:
-            raise FitError(f"the fit needs scores of {listed(lost)}; run these judges on the new items, or fit again")
+            raise FitError(f"the new items lack scores of {listed(lost)}; run these judges, or fit without them")
         values = scores.select_judges(self.judges).values
         estimate = by_rows(lambda some: self.features(some) @ self.coefficients + self.intercept, values)
         return np.where(np.isnan(values).all(axis=1), np.nan, estimate)
@@ -76,12 +76,12 @@ class Frozen:
 
 
 def freeze(scores: ScoreMatrix, estimate: Array) -> Frozen:
-    """Approximate one aggregate by a function of one item's scores; see ``freeze_all``."""
+    """Approximate one aggregate by a function of an item's own scores; see ``freeze_all``."""
     return freeze_all(scores, {"": estimate})[""]
 
 
 def freeze_all(scores: ScoreMatrix, estimates: Mapping[str, Array]) -> dict[str, Frozen]:
-    """Approximate each aggregate of a panel by a function of one item's scores, by least squares.
+    """Approximate each aggregate of a panel by a function of an item's own scores, by least squares.
 
     A QR decomposition reduces the rows of each fold to a triangular factor (Golub and Van Loan, Matrix Computations,
     5.3). The five factors give the fit on all items and its cross-validation. With many items, an evenly spaced subset

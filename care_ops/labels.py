@@ -96,7 +96,7 @@ class Labels:
 
     @cached_property
     def opinions(self) -> Mapping[str, list[float]]:
-        """Mean label of each rater, by item; each label without a rater counts as a separate rater."""
+        """Mean label of each rater, by item; a label without a rater counts as the label of a separate rater."""
         by_rater: dict[str, dict[object, list[float]]] = {item: {} for item in self.by_item}
         for k, label in enumerate(self.given):
             by_rater[label.item_id].setdefault(label.rater or k, []).append(label.value)
@@ -113,19 +113,19 @@ class Labels:
         return all(label.value in (0.0, 1.0) for label in self.given)
 
     def as_shares(self, bounds: tuple[float, float]) -> Labels:
-        """Rescale labels of pairs from ``bounds`` to [0, 1]: 0 is a win of the answer on the right, 1 on the left."""
+        """Rescale pair labels from ``bounds`` to [0, 1]: 0 if the answer on the right wins, 1 if the left one wins."""
         low, high = bounds
         outside = [label.value for label in self.given if not low <= label.value <= high]
         if outside or not low < high:
             raise InputError(
                 f"labels: a label of a pair must lie between {low:g} (the answer on the right is better) and {high:g} "
-                f"(on the left), got {outside[0] if outside else low:g}; give the bounds with --label-bounds"
+                f"(the left one is better), got {outside[0] if outside else low:g}; give the bounds with --label-bounds"
             )
         return Labels(tuple(replace(label, value=(label.value - low) / (high - low)) for label in self.given))
 
     @cached_property
     def reliability(self) -> float | None:
-        """Intraclass correlation of labels by two people, from 0 to 1; None if no item has labels by two people.
+        """Intraclass correlation of an item's labels by different raters, from 0 to 1; None if no item has two raters.
 
         The correlation is 1 if all labels are equal, because equal labels show no error.
         """
@@ -155,7 +155,7 @@ class Labels:
 
     @cached_property
     def sample(self) -> Mapping[str, float]:
-        """Sampling probability of each item in the probability sample; 1 if all probabilities are equal."""
+        """Sampling probability of each item in the probability sample; 1 if no probability is given."""
         return {
             item: 1.0 if labels[0].probability is None else labels[0].probability
             for item, labels in self.by_item.items()
@@ -195,7 +195,7 @@ class Labels:
         return [*lines, *self.repeats()]
 
     def repeats(self) -> list[str]:
-        """Return sentences about items with several labels and about their agreement; empty if there are none."""
+        """Return sentences about items with several labels and about the agreement of their labels; empty if none."""
         if self.reliability is None:
             again = sum(len(labels) > 1 for labels in self.by_item.values())
             return (
@@ -210,7 +210,7 @@ class Labels:
                 "other; check whether labels were joined to the wrong items, or one rater uses a reversed scale"
             ]
         return [
-            f"{counted(len(self.counts), 'item')} with several labels; two labels of one item correlate by "
+            f"{counted(len(self.counts), 'item')} with several labels; labels of the same item have a correlation of "
             f"{self.reliability:.2f}, and labels are weighted accordingly"
         ]
 

@@ -113,7 +113,7 @@ def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tupl
 
 
 def _size(column: Array) -> float | None:
-    """Return the end of the smallest scale in ``SIZES`` that fits all scores except outliers; None if no scale fits."""
+    """Return the upper end of the smallest scale in ``SIZES`` that fits all scores but outliers, or None."""
     low, high = np.fmin.reduce(column, initial=np.inf), np.fmax.reduce(column, initial=-np.inf)
     for size in SIZES:
         if low >= 0 and high <= size:  # nothing lies beyond

@@ -1,7 +1,7 @@
 """Samples of items for summaries of panels and for starting points of iterations.
 
-Estimates, weights and decisions use all items. If there are more than ``MOST_ITEMS``, summaries that people read, the
-search for starting points and the function that scores new items (``frozen``) use a sample.
+Estimates, weights and decisions use all items. If there are more than ``MOST_ITEMS`` items, summaries that people read,
+the search for starting points and the function that scores new items (``frozen``) use a sample.
 """
 
 import numpy as np

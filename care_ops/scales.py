@@ -127,7 +127,7 @@ def scale_of_grades(scores: ScoreMatrix) -> Scale | None:
 
 
 def share_scale(values: Array) -> bool:
-    """Return whether the judges use one scale: the median of their ranges is at least half of the range of all scores.
+    """Return whether judges use the same scale: the median of their ranges is at least half the range of all scores.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def _one_of(declared: Mapping[str, Scale], columns: Mapping[str, Array]) -> Scal
     if rest:
         raise InputError(
             f"the scales of {listed(sorted(declared), 5)} are declared, but CARE cannot infer the scale of the other "
-            "judges; declare the panel's scale too, such as --scale 1 10 (`scale` of a test set)"
+            "judges; declare the panel's scale too (--scale 1 10, or `scale: [1, 10]` of the test set)"
         )
     low, high = sorted(Counter(declared.values()).most_common(1)[0][0])
     return low, high

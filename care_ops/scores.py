@@ -109,7 +109,7 @@ class ScoreMatrix:
         return self._taken(self.values[rows], rows.tolist(), range(len(self.judges)))
 
     def fingerprint(self) -> str:
-        """Return a hash of the content that does not depend on the order of items and judges."""
+        """Return a hash of the content, independent of the order of items and judges."""
         if not self.features:
             return self.fingerprint_of_scores
         digest = hashlib.sha256(self.fingerprint_of_scores.encode())

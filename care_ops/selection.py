@@ -1,4 +1,4 @@
-"""Selection of the penalties and judges that agree best with a few labels, as in the paper."""
+"""Selection of the penalties and judges whose estimates agree best with a few labels, as in the paper."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -38,7 +38,7 @@ _compiled = cache(re.compile)
 def visible(text: str) -> str:
     """Remove invisible characters, except those that a script or an emoji needs.
 
-    Letters that look blank become one space; at the end of a line they are removed.
+    A run of letters that look blank becomes one space; at the end of a line, the run is removed.
 
     Examples
     --------

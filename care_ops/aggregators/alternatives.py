@@ -196,5 +196,5 @@ def unit_score(score: Array, scored: NDArray[np.bool_]) -> Array:
 
 
 def score_correlation(score: Array, other: Array, scored: NDArray[np.bool_]) -> float:
-    """Return the correlation of two unit-variance scores over the scored items."""
+    """Return the correlation of two estimates of mean 0 and variance 1 over the scored items."""
     return float(score[scored] @ other[scored]) / int(scored.sum())

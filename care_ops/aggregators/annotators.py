@@ -55,7 +55,7 @@ LABEL_MODEL = partial(_of_crowd, "ws", lambda g, k, _: annotators.label_model(An
 
 
 def votes(problem: Problem) -> tuple[NDArray[np.intp], Array]:
-    """Convert scores to votes from 0 to k - 1, and return the votes, shape (n, p), and their values, shape (k,).
+    """Convert scores to votes from 0 to k - 1, shape (n, p); also return the value that a vote stands for, shape (k,).
 
     With a cut, a vote is 1 if the score lies above the cut, else 0. Without a cut, a vote is the rank of a score among
     the distinct scores; more than ten distinct scores are grouped into ten bins. A missing score becomes -1.

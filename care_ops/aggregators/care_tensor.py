@@ -218,7 +218,7 @@ def quality_by_labels(posterior: Array, labels: Array, label_free: Array) -> Arr
     """Estimate the quality Q of each latent state from labelled items (paper, step F); shape (k,).
 
     The result is ``label_free``, the estimate without labels, unless labels are significant. For binary labels, the
-    Bayes factor (``evidence_for``) must be below one, and another Q must be more than twenty times as likely. The
+    Bayes factor (``evidence_for``) must be below one, and other values of Q must be over twenty times as likely. The
     result is then the most likely Q, after a pseudo-label equal to ``label_free`` is added to each state. For graded
     labels, means must differ between states (F test). The result is then these means, shrunk towards the overall mean.
     """
@@ -237,7 +237,7 @@ def quality_by_labels(posterior: Array, labels: Array, label_free: Array) -> Arr
 
 
 def _log_likelihood(maps: Array, upper: Array, lower: Array) -> Array:
-    """Compute the log likelihood of binary labels for each map of states to Q, if P(label = 1) rises with Q."""
+    """Compute the log likelihood of binary labels for each map of states to Q, assuming P(label = 1) rises with Q."""
     counts = np.stack([1 - maps, maps]) @ np.stack([upper, lower], axis=1)
     rates = counts[..., 0] / np.maximum(counts.sum(axis=2), 1e-9)
     pooled = np.where(rates[1] > rates[0], rates, upper.sum() / (upper.sum() + lower.sum()))

@@ -7,7 +7,7 @@ last two steps are skipped if there are too few judges or items, or if the judge
 panels, no combination without labels is much better than the plain average, and many are worse (``make bench-real``).
 
 Declared families do not change the judges' weights. Families help to distinguish feature effects from quality, and
-to distinguish repeated runs of one model from good judges.
+to distinguish repeated runs of the same model from good judges.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ from care_ops.scores import Array, varies
 class Rules:
     """Limits on how far the label-free estimate departs from the plain average.
 
-    Values were chosen on recorded panels. ``make bench-real`` repeats the choice, leaving out each data set in turn.
+    The defaults were chosen on recorded panels. ``make bench-real`` repeats this, leaving out each data set in turn.
 
     Attributes
     ----------
@@ -180,7 +180,7 @@ def additive_mean(values: Array) -> Array:
 
 
 def effective_judges(validity: Array, correlation: Array, weights: Array) -> float:
-    """Compute the number of independent judges whose mean is as valid as the estimate, between 1 and p.
+    """Compute the number, between 1 and p, of independent judges whose mean is as valid as the estimate.
 
     Validity is the correlation with quality. The Spearman-Brown formula (1910) relates the validity of one judge to the
     validity of a mean. Here, the squared validity of one judge is the mean of ``validity**2``, weighted by
@@ -281,7 +281,7 @@ def _near_average(correlation: Array, rules: Rules) -> NDArray[np.bool_]:
 
 
 def _bounded(weights: Array, most: float, equal: NDArray[np.bool_]) -> Array:
-    """Scale weights to sum to one, each at most ``most`` / k, or 1 / k where ``equal``; k weights are positive."""
+    """Scale weights to sum to one, each at most ``most`` / k, or 1 / k where ``equal``, for k positive weights."""
     weights = weights / max(float(weights.sum()), 1e-12)
     share = 1.0 / max(int((weights > 0).sum()), 1)
     limit = np.where(equal, share, most * share)

@@ -58,7 +58,7 @@ def family_mean(standardised: Array, judges: Sequence[str], families: Mapping[st
         Standardised scores; NaN marks a missing score.
     judges : sequence of p str
     families : mapping judge -> family
-        A judge without an entry is its own family.
+        A judge without an entry forms its own family.
     """
     members = rows_of(family_of(judge, families) for judge in judges).values()
     return by_rows(lambda rows: row_mean(np.column_stack([row_mean(rows[:, m]) for m in members])), standardised)

@@ -89,8 +89,8 @@ def mace(answers: Answers, rng: np.random.Generator) -> Crowd:
 def _mace_from(answers: Answers, start: tuple[Array, Array]) -> tuple[Crowd, tuple[Array, Array]]:
     """Run fifty iterations of MACE from given parameters; return the model and the final parameters.
 
-    The parameters of a judge are the probabilities of guessing and of knowing, shape (p, 2), and the distribution of
-    its guesses, shape (columns,). In variational Bayes, each is the exponential of an expected log probability.
+    The parameters are each judge's probabilities of guessing and of knowing, shape (p, 2), and distribution of guesses,
+    shape (columns,). In variational Bayes, each parameter is the exponential of an expected log probability.
     """
     (knows, habit), own = start, answers.own_class()
     joint, likelihood, change = np.empty(0), -np.inf, np.inf

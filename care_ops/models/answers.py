@@ -46,7 +46,7 @@ class Answers:
         return self._given @ by_column
 
     def counts(self, weights: Array) -> Array:
-        """Sum, for each column, the rows of ``weights`` (n, k) of items with its answer; shape (columns, k)."""
+        """Sum, for each column, the rows of ``weights`` (n, k) of the items that got its answer; shape (columns, k)."""
         return self._given.T @ weights
 
     def together(self) -> Array:

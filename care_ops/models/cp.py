@@ -48,7 +48,7 @@ def augmented_moment(moments: Moments, views: Views, scale: Array | None = None)
 
 
 def decompose(tensor: Array, views: Views, k: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Decompose the third moment by diagonalising random contractions of one view simultaneously (Jennrich).
+    """Decompose the third moment by diagonalising a random contraction over the third view (Jennrich's algorithm).
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def _jennrich(tensor: Array, k: int, rng: np.random.Generator) -> Array:
         if best is None or separation > best[0]:
             best = (separation, np.real(eigenvectors))
     if best is None:
-        raise FitError(f"tensor: the third moment does not decompose into {k} real components; use aggregator `care`")
+        raise FitError(f"tensor: the third moment does not have {k} real components; use the aggregator `care`")
     return left[:, :k] @ (np.sqrt(singular[:k])[:, None] * best[1])
 
 

@@ -1,4 +1,4 @@
-"""Detection of duplicate judges, such as two runs of one model or two copies of one column.
+"""Detection of duplicate judges, such as two runs of the same model or two copies of the same column.
 
 Good judges also agree. Under one common factor, the correlations with the *other* judges determine the correlation of
 two judges (Spearman's tetrads, 1904); the correlation of duplicates is larger. On recorded panels the most accurate
@@ -54,7 +54,7 @@ def find_duplicates(correlation: Array, items: float, families: NDArray[np.intp]
     items : float
         Number of items from which each correlation was computed.
     families : (p,) array of int
-        Declared family of each judge; near-identical judges of one family count as runs of one model.
+        Declared family of each judge; near-identical judges of the same family count as runs of the same model.
 
     Examples
     --------

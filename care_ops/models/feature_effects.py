@@ -51,7 +51,7 @@ def remove_feature_effects(
 
     Returns
     -------
-    (n, p) array, and the features whose effects were removed
+    (n, p) array of standardised scores, and the names of the features whose effects were removed
     """
     removed: list[str] = []
     for name, w in features.items():

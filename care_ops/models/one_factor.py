@@ -138,7 +138,7 @@ def common_loadings(correlation: Array, pairs: NDArray[np.bool_]) -> Array:
 def _shrunk(loadings: Array, pairs: NDArray[np.bool_], items: float) -> Array:
     """Shrink loadings towards their mean by the share of their variance that is sampling error (empirical Bayes).
 
-    A loading is the correlation r with the other judges divided by the square root of their reliability R (Spearman,
+    A loading is a judge's correlation r with the others divided by the square root of their reliability R (Spearman,
     1904). Its sampling variance is (1 - r^2)^2 / (n R), with r and R computed as if all loadings had equal size.
     """
     square = min(float(np.mean(loadings**2)), 0.9)

@@ -8,7 +8,7 @@ from care_ops.scores import Array
 def krippendorff_alpha(values: Array) -> float | None:
     """Compute Krippendorff's alpha of interval scores (Krippendorff, "Content Analysis", 2004).
 
-    Alpha is 1 - D_o / D_e. D_o is the mean squared difference of two scores of one item; D_e is that of any two scores.
+    Alpha is 1 - D_o / D_e. D_o is the mean squared difference of two scores of an item; D_e is that of any two scores.
 
     Parameters
     ----------

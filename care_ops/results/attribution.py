@@ -10,7 +10,7 @@ over bet sizes and possible starts of the change. If a change is detected, the r
 Differences with a common score are not jointly symmetric, so they belong to different rounds with separate capitals.
 Round r = 1, 2, ... is tested at the level a / (r (r + 1)), so the level of all rounds together is a.
 
-The test assumes that an unchanged judge's scores of one item have one distribution, and that references are not
+The test assumes that an unchanged judge's scores of an item all have the same distribution, and that references are not
 selected by score. It cannot detect a change that leaves every difference symmetric, such as additional noise.
 """
 
@@ -32,7 +32,7 @@ _BETS = tuple(sign * 2.0**k for k in range(6) for sign in (-1.0, 1.0))
 
 @dataclass(frozen=True)
 class Difference:
-    """Difference between two scores that a judge gave to one item.
+    """Difference between two scores that a judge gave to the same item.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Difference:
 
 
 def log_capitals(runs: Sequence[Array]) -> Array:
-    """Compute the log capitals after each run, one for each run in which the judge may have changed.
+    """Compute, after each run, the log capitals that were bet on a change of the judge in each of the runs.
 
     Parameters
     ----------

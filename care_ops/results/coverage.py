@@ -70,7 +70,7 @@ class Coverage:
 
 
 def coverage_reasons(coverage: Coverage) -> list[Reason]:
-    """Return reasons for a verdict: missing scores, items with few scores, and judges that share no item."""
+    """Return reasons for a verdict: missing scores, items with few scores, and judges without common items."""
     reasons: list[Reason] = []
     if coverage.few:
         message = (

@@ -27,7 +27,7 @@ class Drift:
     mean_shift : float
         Difference of the means divided by the earlier standard deviation; NaN with fewer than ten items.
     rank_correlation : float
-        Spearman correlation over the common items; NaN with fewer than ten items or if one aggregate is constant.
+        Spearman correlation over the common items; NaN with fewer than ten items or if a run's estimates are all equal.
     """
 
     common: int

@@ -142,7 +142,7 @@ class FitFacts(CareSummary):
     former_concerns : tuple of str
         Concerns of a fit that an older release stored.
     gates, gate_needs : tuple of GateAdvice, and str
-        Advice on whether the panel and each judge may gate a release, and the missing input if there is none.
+        Advice on whether the panel and each judge may gate a release and, without advice, the missing input.
     """
 
     fit_version: str

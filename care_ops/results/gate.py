@@ -76,7 +76,7 @@ def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: flo
     if missing := [name for name in (new, old) if name not in systems]:
         there = sorted({name for name in systems if name}, key=lambda name: (name not in (new, old), name))
         remedy = f"choose from {', '.join(there)}" if there else "name the system of each item"
-        raise InputError(f"gate: no item belongs to the system {', '.join(missing)}; {remedy}")
+        raise InputError(f"gate: no item belongs to the system {' or '.join(missing)}; {remedy}")
     if given.order is None:
         labelled = [name for name, label in zip(systems, labels, strict=True) if not np.isnan(label)]
         counts = {name: labelled.count(name) for name in (new, old)}

@@ -152,7 +152,7 @@ def may_gate(found: PeopleAgreement, bar: float = DEFAULT_BAR, measure: Measure 
 def gate_advice(
     scores: ScoreMatrix, estimate: Array, gold: Array, cut: float | None
 ) -> tuple[dict[str, tuple[GateAdvice, PeopleAgreement]], GateNeeds]:
-    """Return advice on whether the panel and each judge may gate a release, and the missing input if there is none.
+    """Return advice on whether the panel and each judge may gate a release and, without advice, the missing input.
 
     The bar is ``DEFAULT_BAR``. For gold labels of 0 and 1, an item passes if its score exceeds one half (if judges vote
     0 or 1) or ``cut``. Other labels must be grades on the judge's scale; scores and grades are compared without a cut.
@@ -203,7 +203,7 @@ def gates_sentence(advices: Sequence[GateAdvice], named: int = 4) -> str:
 
 
 def people_sentences(found: PeopleAgreement) -> list[str]:
-    """Return kappa, AUC and bias of a judge with their intervals, as two phrases."""
+    """Return two phrases about a judge, with intervals: one states kappa and AUC, the other the bias."""
     shown = [f"{words} {value}" for name, words in _NAMES.items() if (value := found.measure(name)) is not None]
     bias, graded = found.bias, found.weighted_kappa is not None
     scale, unit, digits = (1, "points of the scale", 2) if graded else (100, "percentage points of the pass rate", 0)
@@ -236,7 +236,7 @@ def agreement_with_people(
     grades : (n,) array, optional
         Labels as grades on the judge's scale.
     units : sequence of n str, optional
-        Split units; labels of one unit count as one draw.
+        Split units; labels of the same unit count as one draw.
     """
     from scipy.stats import t as student
 

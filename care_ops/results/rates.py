@@ -41,7 +41,7 @@ class Rate:
     Attributes
     ----------
     value, lo, hi : float
-        Posterior mean and equal-tailed interval of the mean label. For labels of 0 and 1, this is the share of passes.
+        Posterior mean and equal-tailed interval of the mean label. For labels 0 and 1, the mean is the share of passes.
     by_judges : float
         Mean of the estimates without correction by labels, in the unit of the estimates.
     """
@@ -228,7 +228,7 @@ def _checked(labels: Array, chance: Array | None, level: float) -> Array:
     chance = np.ones(len(labels)) if chance is None else chance
     drawn = chance[~np.isnan(labels)]
     if np.isnan(drawn).any() or (drawn <= 0).any() or (drawn > 1).any():
-        raise InputError("rates: a probability is missing or not in (0, 1]; give one for each labelled item")
+        raise InputError("rates: a sampling probability is missing or not in (0, 1]; give one for each labelled item")
     return chance
 
 
@@ -283,7 +283,7 @@ def _of_units(scores: Array, units: Sequence[str]) -> float:
 
 
 def _for_parameters(system: System) -> System:
-    """Multiply label weights by 1 - k / m, for k regression parameters and m labels; at least by one half.
+    """Multiply label weights by 1 - k / m, or by one half if this is larger, for k regression parameters and m labels.
 
     Without this reduction, 90 % intervals from 20 labels have a coverage of .88.
     """

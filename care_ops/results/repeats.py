@@ -1,8 +1,8 @@
-"""Repeated runs of a system on one task: variance components of scores, and pass^k.
+"""Repeated runs of a system on the same task: variance components of scores, and pass^k.
 
 The components are judges, tasks, runs of a system on a task, and the residual, which is the judges' noise (Searle,
 Casella and McCulloch, Variance Components, 1992). Generalised confidence intervals follow Weerahandi (Journal of the
-American Statistical Association 1993). pass^k is the probability that k runs on one task all pass (Yao et al.,
+American Statistical Association 1993). pass^k is the probability that k runs on a task all pass (Yao et al.,
 tau-bench, 2024).
 """
 
@@ -61,7 +61,7 @@ def variance_split(
     values : (n, p) array
         Scores; NaN marks a missing score.
     systems, tasks : sequences of n str
-        System and task of each answer; answers of one system to one task are repeated runs.
+        System and task of each answer; answers of the same system to the same task are repeated runs.
 
     Raises
     ------
@@ -185,7 +185,7 @@ def passes_of_tasks(sample: Labelled, tasks: Sequence[str], k: int) -> Labelled:
     cells = rows_of(f"{system}\0{task}" for system, task in zip(systems, tasks, strict=True))
     cells = {key: np.array(rows) for key, rows in cells.items() if len(rows) >= k}
     if not cells:
-        raise InputError(f"pass^{k} needs {k} runs of a system on one task; name the task in the column split_unit")
+        raise InputError(f"pass^{k}: no system has {k} runs on the same task; name the task in the column split_unit")
     first = [int(rows[0]) for rows in cells.values()]
     return replace(
         sample,

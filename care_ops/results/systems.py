@@ -136,7 +136,7 @@ def _design(pairs: Sequence[tuple[str, str]], units: int, *, sides: bool) -> tup
         design[row, column[left]] += 1.0
         design[row, column[right]] -= 1.0
     if min(units, len(names)) < 2 or connected_components(design.T @ design, directed=False)[0] > 1:
-        raise FitError("systems: pairs do not link all systems, or all are of one split unit; add pairs of other units")
+        raise FitError("systems: pairs must link all systems and belong to at least two split units; add such pairs")
     ones = np.ones((len(design), 1))
     fitted = design @ np.linalg.lstsq(design, ones, rcond=None)[0]
     return (np.hstack([design, ones]) if sides and np.abs(fitted - 1.0).max() > 1e-6 else design), names

@@ -88,7 +88,7 @@ def eigengaps(low_rank: Array, factors: int) -> Array:
 def misspecification(connection: Array, latent_precision: Array) -> Misspecification:
     """Bound the deviation of a one-factor model's direction from the direction of quality (paper, on misspecification).
 
-    See ``low_rank_of`` for the parameters. Raises ``InputError`` if any is invalid, or if column 0 of K_JH is zero.
+    See ``low_rank_of`` for the parameters. Raises ``InputError`` if they are invalid, or column 0 of K_JH is zero.
     """
     low_rank = low_rank_of(connection, latent_precision)
     quality = connection[:, 0]

@@ -126,7 +126,7 @@ def test_what_does_not_follow_from_one_item_is_refused():
     with pytest.raises(FitError, match="an item's own scores explains only"):
         noisy.apply(matrix(values))
     frozen = freeze(matrix(values), values.sum(axis=1))
-    with pytest.raises(FitError, match="needs scores of c"):
+    with pytest.raises(FitError, match="lack scores of c"):
         frozen.apply(ScoreMatrix(values[:, :2], matrix(values).item_ids, ("a", "b")))
 
 

@@ -86,7 +86,7 @@ def test_labels_that_contradict_each_other_are_reported_as_such():
     assert stated.startswith("warning: 15 of 15 items with several labels have labels that contradict each other")
     agreeing = [Label(f"i{k}", float(k % 2), "random") for k in range(15) for _ in range(2)]
     *_, stated = Labels((*agreeing, *once)).sentences()
-    assert "two labels of one item correlate by 1.00" in stated
+    assert "labels of the same item have a correlation of 1.00" in stated
 
 
 def test_a_label_that_counts_more_pulls_the_answer_further():

@@ -110,7 +110,7 @@ def test_pass_k_of_a_task_is_the_share_of_its_draws_of_k_runs_that_pass():
     assert found.labels.tolist() == [0.5, 1.0], "C(3, 2) / C(4, 2), and of the second all pairs of labelled runs"
     assert found.estimate[0] == pytest.approx((1 * 3 + 2 * 2 + 3 * 1) / 6)
     assert np.isnan(passes_of_tasks(sample, tasks, 4).labels[1])
-    with pytest.raises(InputError, match=r"pass\^5 needs 5 runs"):
+    with pytest.raises(InputError, match=r"pass\^5: no system has 5 runs"):
         passes_of_tasks(sample, tasks, 5)
     with pytest.raises(InputError, match="0 and 1"):
         passes_of_tasks(Labelled(sample.estimate, 2 * labels), tasks, 2)
