@@ -1,6 +1,7 @@
 """Dagster asset ``panel``: the judges admitted to the fit of a test set, and the matrix of their scores."""
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
@@ -14,12 +15,16 @@ from assets.judge_keys import scales_of_asked
 from assets.metadata import table
 from assets.versions import panel_version
 from assets.workspace import Workspace
+from care_ops.errors import InputError
 from care_ops.minimum_sizes import MIN_JUDGES
 from warehouse.items import numbers_in
 
 if TYPE_CHECKING:
     from care_ops.records import JudgeCheck
+    from care_ops.scales import RescaledJudge
     from care_ops.scores import Array, ScoreMatrix
+
+_log = logging.getLogger(__name__)
 
 
 @asset_of_testsets(
@@ -35,7 +40,7 @@ def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
     testset = context.partition_key
     if wrong := workspace.contradiction(testset):
         raise dg.Failure(wrong)
-    checks, admitted, slices = admit(workspace, testset)
+    checks, admitted, slices, rescaled = admit(workspace, testset)
     features, source = _features(workspace, testset, admitted.item_ids)
     admitted, folder = replace(admitted, features=features), workspace.fit_folder(testset)
     folder.write_panel(admitted)
@@ -49,20 +54,21 @@ def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
             "excluded": sum(not c.admitted for c in checks),
             "items": admitted.shape[0],
             "judges": table(rows),
-            "scales": "; ".join(s.sentence for s in scales_of_asked(workspace, testset)) or "all judges use one scale",
+            "scales": "; ".join(one.sentence for one in rescaled) or "all judges use one scale",
         },
     )
 
 
-def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreMatrix, dict[str, str]]":
-    """Check each judge of a test set; return the checks, the admitted scores and the versions of the scores.
+def admit(
+    workspace: Workspace, testset: str
+) -> "tuple[list[JudgeCheck], ScoreMatrix, dict[str, str], Sequence[RescaledJudge]]":
+    """Check each judge of a test set; return the checks, the admitted scores, their versions and the rescaled judges.
 
     In a workspace, every judge scores every item, so a missing score is a failure unless care.yaml declares
     that such scores were never requested. Raises ``dg.Failure`` if fewer than three judges are admitted.
     """
     from care_ops.admission import check_panel
     from care_ops.results.reasons import too_few
-    from care_ops.scales import rescale
     from care_ops.scores import canonical_order
     from warehouse.matrix import read_flags, read_scores
     from warehouse.panel_rows import declare_families, drop_slice, replace_panel, slice_versions
@@ -74,7 +80,7 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
             if judge not in judges:
                 drop_slice(connection, judge, testset)
         declare_families(connection, {judge: workspace.judge(judge).family for judge in judges})
-        scores = rescale(read_scores(connection, testset, judges), scales_of_asked(workspace, testset))
+        scores, rescaled = _on_one_scale(workspace, testset, read_scores(connection, testset, judges))
         outside, mismatches = read_flags(connection, testset)
         checks = check_panel(scores, workspace.admission_of(testset), out_of_range=outside, text_mismatches=mismatches)
         replace_panel(connection, testset, checks)
@@ -84,7 +90,27 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
         loosen = "`panel: {admit: all}` in care.yaml admits all judges that vary"
         why = too_few(scores, checks, loosen=loosen, declare="`panel: {absent: not_asked}` in care.yaml")
         raise dg.Failure(f"test set {testset!r}: {why}")
-    return checks, admitted.select_items(canonical_order(admitted.item_ids)), slices
+    return checks, admitted.select_items(canonical_order(admitted.item_ids)), slices, rescaled
+
+
+def _on_one_scale(
+    workspace: Workspace, testset: str, scores: "ScoreMatrix"
+) -> "tuple[ScoreMatrix, Sequence[RescaledJudge]]":
+    """Rescale judges to the test set's scale or, without a declared scale, to the scale of most recorded judges."""
+    from care_ops.scales import rescale, to_common_scale
+
+    if workspace.testset(testset).scale is not None:
+        rescaled = scales_of_asked(workspace, testset)
+        return rescale(scores, rescaled), rescaled
+    specs = [workspace.judge(judge) for judge in scores.judges]
+    own = {spec.name: spec.scale for spec in specs if spec.scale is not None and not spec.engine.needs.recordings}
+    if len({*own.values()}) + (len(own) < len(specs)) < 2 or not own:
+        return scores, ()
+    try:
+        return to_common_scale(scores, None, own)
+    except InputError as error:  # recorded scores without limits have no common scale with grades
+        _log.warning("%s: the judges use different scales (%s)", testset, error)
+        return scores, ()
 
 
 def _features(workspace: Workspace, testset: str, item_ids: Sequence[str]) -> "tuple[Mapping[str, Array], str]":

@@ -172,14 +172,15 @@ def test_an_impossible_scale_is_rejected(here, rng, words, message):
 
 
 @pytest.mark.slow
-def test_a_wide_table_and_an_asked_judge_with_another_scale_share_a_workspace(tmp_path, rng):
+@pytest.mark.parametrize("scale", ["scale: [1, 10]\n", ""], ids=["declared", "inferred"])
+def test_a_wide_table_and_an_asked_judge_with_another_scale_share_a_workspace(tmp_path, rng, scale):
     """Recorded scores are rescaled when read, and those of an asked judge before a fit."""
     folder = make(tmp_path / "ws", judges=(), n=120)
     _, columns, blank = write_wide(folder / "wide.csv", rng)
     texts = "".join(f"i{k:03d},{'word ' * (k % 7 + 1)}\n" for k in range(120))
     (folder / "items.csv").write_text("item_id,response\n" + texts)
     (folder / "testsets" / "one.yaml").write_text(
-        "scale: [1, 10]\nsource: {kind: files, items: items.csv, scores: {path: wide.csv}}\n"
+        f"{scale}source: {{kind: files, items: items.csv, scores: {{path: wide.csv}}}}\n"
     )
     (folder / "judges" / "long.yaml").write_text("scale: [0, 100]\nengine: {kind: program, program: length}\n")
     doctor = run_care(folder, "doctor", "--json")
