@@ -99,18 +99,16 @@ def _on_one_scale(
     """Rescale judges to the test set's scale or, without a declared scale, to the scale of most recorded judges."""
     from care_ops.scales import rescale, to_common_scale
 
-    if workspace.testset(testset).scale is not None:
-        rescaled = scales_of_asked(workspace, testset)
-        return rescale(scores, rescaled), rescaled
     specs = [workspace.judge(judge) for judge in scores.judges]
     own = {spec.name: spec.scale for spec in specs if spec.scale is not None and not spec.engine.needs.recordings}
-    if len({*own.values()}) + (len(own) < len(specs)) < 2 or not own:
-        return scores, ()
-    try:
-        return to_common_scale(scores, None, own)
-    except InputError as error:  # recorded scores without limits have no common scale with grades
-        _log.warning("%s: the judges use different scales (%s)", testset, error)
-        return scores, ()
+    have_one = len({*own.values()}) + (len(own) < len(specs)) < 2
+    if workspace.testset(testset).scale is None and own and not have_one:
+        try:
+            return to_common_scale(scores, None, own)
+        except InputError as error:  # recorded scores without limits have no common scale with grades
+            _log.warning("%s: the judges use different scales (%s)", testset, error)
+    rescaled = scales_of_asked(workspace, testset)
+    return rescale(scores, rescaled), rescaled
 
 
 def _features(workspace: Workspace, testset: str, item_ids: Sequence[str]) -> "tuple[Mapping[str, Array], str]":

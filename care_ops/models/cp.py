@@ -152,21 +152,8 @@ def mixture_by_least_squares(
     whitened by the cross-moments (Anandkumar et al., 2014, section 4.3). If quality and the confounder differ much in
     strength, components are nearly parallel; without whitening, the fit would then need thousands of steps.
 
-    Parameters
-    ----------
-    tensor : (1 + p1, 1 + p2, 1 + p3) array
-        Third moment, computed by ``augmented_moment``.
-    k : int
-        Number of components.
-
-    Returns
-    -------
-    weights : (k,) array
-        Positive weights that sum to one.
-    means : (k, p) array
-        Mean of each component, with the judges in column order.
-    misfit : float
-        Relative distance between ``tensor`` and the tensor of the components.
+    Parameters, weights and means are those of ``decompose``. The third result is the misfit: the relative distance
+    between ``tensor`` and the tensor of the components.
 
     Raises
     ------

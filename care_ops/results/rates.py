@@ -151,13 +151,7 @@ class Rates:
         return self._compare(first, second)
 
 
-def rates_of(
-    given: Labelled,
-    *,
-    level: float = LEVEL,
-    of_these_items: bool = True,
-    seed: int = 0,
-) -> Rates:
+def rates_of(given: Labelled, *, level: float = LEVEL, of_these_items: bool = True, seed: int = 0) -> Rates:
     """Estimate the mean label of each system, by regressing labels on estimates to predict the unlabelled items.
 
     Parameters

@@ -157,13 +157,7 @@ def _kept(
     return max(least - step, low), min(largest + step, high)
 
 
-def rates_at_looks(
-    given: Labelled,
-    *,
-    level: float = LEVEL,
-    of_these_items: bool = True,
-    seed: int = 0,
-) -> Rates:
+def rates_at_looks(given: Labelled, *, level: float = LEVEL, of_these_items: bool = True, seed: int = 0) -> Rates:
     """Estimate the mean label of each system, by a confidence sequence if ``order`` is given, else by ``rates_of``.
 
     Raises
