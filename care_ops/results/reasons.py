@@ -312,7 +312,7 @@ def _gates(facts: FitFacts, remedies: Remedies) -> list[Reason]:
         too_few, none = "there are no human labels, or too few", "there are no pass or fail labels"
         missing = too_few if facts.gate_needs == "labels" else none
         remedy = f"Label random items with {remedies.label_values}, then {remedies.report}"
-    return [Reason("labels", f"{GATE_QUESTION}? Not yet: {missing}. {remedy}.")]
+    return [Reason("labels", f"{GATE_QUESTION}? Not known yet: {missing}. {remedy}.")]
 
 
 def _by_labels(facts: FitFacts) -> list[Reason]:

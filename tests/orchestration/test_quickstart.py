@@ -94,7 +94,7 @@ def first_screens(tables):
         ("can I use this?", False, "Use these scores only if the number of words is not part of quality."),
         ("can I use this with my labels?", True, "ranks the items at least as well as the plain average."),
         ("how many judges is this worth?", False, "This panel is worth about 2.0 independent judges (of 8)."),
-        ("may a judge gate?", False, "Is the panel or a judge good enough to approve releases? Not yet:"),
+        ("may a judge gate?", False, "Is the panel or a judge good enough to approve releases? Not known yet:"),
         ("how do I find out whether it may gate?", False, "run care judges report "),
         ("what has CARE changed?", False, "Some judges reward the number of words; CARE has removed that effect"),
         ("does it differ from the average?", False, "of the top 20 items would not be in the top 20 by the plain"),
