@@ -84,7 +84,7 @@ mutants: $(VENV)/.dev ## 200 small mistakes in the code, which tests notice them
 soak-damage: $(VENV)/.dev ## every kind of file damaged in six ways, and the nights after; an hour
 	$(BIN)/python -W ignore -m benchmarks.soaks.damage
 
-soak-postgres: $(VENV)/.dev ## ten nights on PostgreSQL, the daemon killed in each, beside an undisturbed twin; needs PostgreSQL; an hour
+soak-postgres: $(VENV)/.dev ## ten nightly runs on PostgreSQL with a kill of the daemon in each; needs PostgreSQL; 25 minutes
 	$(BIN)/python -W ignore -m benchmarks.soaks.postgres
 
 wheel: $(VENV)/.dev ## the wheel that is published: all packages inside `care_eval`; to dist/
