@@ -70,7 +70,7 @@ def readings(workspace: Workspace, testset: str) -> Mapping[str, Reading]:
 
 
 def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
-    """Read a test set's recorded scores once, and rescale them to the test set's scale; return None if there are none.
+    """Read a test set's recorded scores, rescale them to its scale, and cache them; return None if there are none.
 
     The scale of a judge's scores comes from their range, the judge's file, or the test set (``care_ops.scales``).
     """

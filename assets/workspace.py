@@ -236,7 +236,7 @@ class Workspace:
         return f"`families` of {testset!r} names {unknown[0]!r}, but the judges are {listed(known)}; correct the name"
 
     def two_directions(self, testset: str) -> str | None:
-        """Return a message if recorded scores of pairs and a template favour opposite answers; otherwise None."""
+        """Return a message if recorded scores of pairs and a template's scores have opposite directions; else None."""
         asked = self._prompt_of_pairs(testset) if self.testset(testset).recorded is not None else None
         return asked and (
             f"test set {testset!r} mixes two directions: a high recorded score means that the left answer is better, "
@@ -254,7 +254,7 @@ class Workspace:
         return None
 
     def fit_config(self, testset: str) -> FitConfig:
-        """Return the fit settings with the test set's own cut, scale and calibration."""
+        """Return the fit settings with the test set's own ``cut``, ``scale`` and ``calibration``."""
         spec = self.testset(testset)
         calibration = Calibration(**spec.calibration.model_dump())
         not_quality = (*spec.not_quality, POSITION) if spec.shuffled else spec.not_quality
@@ -294,7 +294,7 @@ class Workspace:
         return resolve(self.labels[testset], self.root) if testset in self.labels else None
 
     def labels_of(self, testset: str) -> FitLabels:
-        """Read the labels for a test set's fit once; raise ``InputError`` if the file of labels cannot be read."""
+        """Read and cache the labels for a test set's fit; raise ``InputError`` if the file of labels cannot be read."""
         if testset not in self.memory.labels and (file := self.labels_file(testset)) is not None:
             from assets.labels import read_labels
 

@@ -50,7 +50,7 @@ class Label:
             raise InputError(f"labels: the label of item {self.item_id!r} is {self.value}; give a finite number")
         if self.probability is not None and not 0 < self.probability <= 1:
             raise InputError(
-                f"labels: the probability of item {self.item_id!r} is {self.probability:g}; give a number in (0, 1]"
+                f"labels: item {self.item_id!r} has the sampling probability {self.probability:g}; give one in (0, 1]"
             )
 
 

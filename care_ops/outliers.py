@@ -61,7 +61,7 @@ def on_one_scale(
 ) -> tuple[ScoreMatrix, tuple[RescaledJudge, ...], list[str]]:
     """Rescale scores to the panel's scale; without a declared scale, remove outliers first.
 
-    Also returns each judge's conversion, and messages about all changes. Raises the errors of ``to_common_scale``.
+    Also returns each judge's conversion, and messages about all changes. Raises the same errors as ``to_common_scale``.
     """
     scores, outliers = without_outliers(scores, declared) if scale is None else (scores, ())
     scores, rescaled = to_common_scale(scores, scale, declared)

@@ -15,7 +15,7 @@ _MOST_LATENCIES = 512
 
 @dataclass
 class Bill:
-    """Cost record of a judge: number, tokens, cost and latencies of the judge's requests.
+    """Cost record of a judge: number, tokens, cost and latencies of the requests to the judge.
 
     Attributes
     ----------

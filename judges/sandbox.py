@@ -36,7 +36,7 @@ class SandboxTimeoutError(Exception):
 
 
 class SandboxDiedError(Exception):
-    """Error raised when a program's process ended, or wrote something other than one answer."""
+    """Error raised when a program's process ended without an answer, or its output was not one valid answer."""
 
 
 @dataclass(frozen=True)

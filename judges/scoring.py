@@ -64,10 +64,10 @@ class Unfolding:
     -----
     Nodes may be omitted if this changes the expected score by at most a tolerance t. Let w be the width of the scale.
     Let K be the total probability of the evaluated answers, and E their mean score. Let R be the probability of the
-    omitted nodes. Omitted allowed answers have a probability u <= R and a mean score m. The full expected score is
-    (K E + u m) / (K + u). It differs from E by u |m - E| / (K + u) <= w R / K. A score requires that K is at least the
-    judge's ``min_valid_mass`` v, so nodes may be omitted while R <= v t / w. The most probable answer does not change:
-    if the answers are whole numbers, its probability is at least K / (w + 1), which is far more than R.
+    omitted nodes. Let u <= R be the total probability of the allowed answers at or below these nodes, and m their mean
+    score. The full expected score is (K E + u m) / (K + u). It differs from E by u |m - E| / (K + u) <= w R / K. A
+    score requires K >= v (``min_valid_mass``), so nodes may be omitted while R <= v t / w. The most probable answer
+    does not change: for whole numbers, its probability is at least K / (w + 1), which is far more than R.
     """
 
     def __init__(self, ballot: Ballot) -> None:

@@ -1,4 +1,4 @@
-"""Probe items with clearly good and clearly bad responses, which test a judge before it scores a whole test set."""
+"""Probe items with responses of known quality, to test a judge before it scores a whole test set."""
 
 from collections.abc import Mapping
 

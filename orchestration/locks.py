@@ -119,7 +119,7 @@ def _held(
                 while not locks_at_once(file, mode):
                     holders = _holders(folder)
                     if patience is not None and time.monotonic() - started >= patience:
-                        raise WarehouseError(f"{holders} is using {workspace.root}; wait until it ends, or stop it")
+                        raise WarehouseError(f"{holders} is using {workspace.root}; let that command end, or stop it")
                     if not waited:
                         until_taken.enter_context(_note(folder / _WAITING, who, run_id))
                         _logger.info("%s waits for %s.", who, holders)

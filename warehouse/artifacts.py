@@ -162,6 +162,6 @@ def arrays_of(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def summary_of(path: Path) -> PanelSummary:
-    """Read a score matrix's summary from the matrix file's metadata; raise the errors of ``storage.read_table``."""
+    """Read a score matrix's summary from its file's metadata; raise the same errors as ``storage.read_table``."""
     rows, metadata = read_metadata(path)
     return PanelSummary(rows, json.loads(metadata[b"present"]), json.loads(metadata[b"fingerprint"]))

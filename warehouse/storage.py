@@ -257,7 +257,7 @@ def write_lines(path: Path, documents: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Read JSON lines and check their hashes; raise the errors of ``read_table``; an empty file counts as damaged."""
+    """Read JSON lines and check their hashes; raise the same errors as ``read_table``; an empty file is damaged."""
     with _as_damage(path, (OSError, ValueError)):
         documents = [unsealed(line) for line in path.read_text(encoding="utf-8").splitlines()]
         if not documents:
@@ -336,8 +336,8 @@ def quarantine(path: Path, why: str) -> Path:
 def read_sound(path: Path, read: Callable[[Path], T], then: str, missing: str = "") -> T:
     """Read a file with the function ``read``; quarantine the file if it is damaged.
 
-    ``read`` must raise the errors of ``read_table``. The error message about a damaged file ends with ``then``. If the
-    file does not exist, ``missing`` is the error message; without ``missing``, ``FileNotFoundError`` is raised.
+    ``read`` must raise the same errors as ``read_table``. The error message about a damaged file ends with ``then``. If
+    the file does not exist, ``missing`` is the error message; without ``missing``, ``FileNotFoundError`` is raised.
     """
     try:
         return read(path)

@@ -259,8 +259,8 @@ class VersionsSource(_Declared):
         for change in changes:
             if change not in available:
                 raise ValueError(f"unknown change {change!r}; choose from {', '.join(available)}")
-        if len(set(changes)) < len(changes):
-            raise ValueError("changes: a change is listed twice; list each change once")
+            if changes.count(change) > 1:
+                raise ValueError(f"changes: {change!r} is listed more than once; list it once")
         return changes
 
 

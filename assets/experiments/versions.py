@@ -142,7 +142,7 @@ def changes(versions: Versions, change: str) -> dict[str, tuple[float, float, fl
 
 
 def run_attacked(workspace: Workspace) -> ExperimentFindings:
-    """Measure how often each aggregator accepts a response that contains no answer, such as ``:``, as correct."""
+    """Measure how often each aggregator accepts as correct a response that contains no answer (such as only ``:``)."""
     return for_each(read_versions(workspace, lambda change: change in TRIGGERS), _of_openings, NO_VERSIONS)
 
 

@@ -32,13 +32,13 @@ SAMPLE = 50
 
 @dataclass(frozen=True)
 class Forecast:
-    """Forecast of one judge's requests for scores on one test set.
+    """Forecast of the requests to one judge for the scores of one test set.
 
     Attributes
     ----------
     items, questions : int
-        Numbers of items to score and of questions to send. Items with equal texts share a question; recorded scores
-        need none.
+        Numbers of items to score and of questions to send. Items with equal texts share a question; items
+        with recorded scores need no question.
     tokens : float
         Tokens that the judge will read and write; 0 if the judge is not a language model.
     dollars : float or None
@@ -79,7 +79,7 @@ class Rate:
 
 
 def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str]) -> list[Forecast]:
-    """Forecast the number, cost and time of the judges' requests, without sending a request.
+    """Forecast the number, cost and time of the requests to the judges, without sending a request.
 
     Only judges with items to score, or with items that CARE no longer retries, are included. If a judge or test set
     cannot be read, its forecast states the failure.

@@ -51,7 +51,7 @@ class TestsetCount:
 
 
 Counts = tuple[list[TestsetCount], dict[str, str], float]
-"""Counts by test set, failures by test set, and duration in seconds of one judge's run."""
+"""Result of scoring with one judge: counts by test set, failures by test set, and duration in seconds."""
 
 
 @dg.multi_asset(

@@ -29,14 +29,16 @@ def items_name(page: str) -> str:
 
 
 def refuse_alike(kind: str, names: Iterable[str], where: object = None) -> None:
-    """Raise ``InputError`` if names are too long for a file, or differ only in case or in Unicode form.
+    """Raise ``InputError`` if names are too long for a file name, or differ only in case or in Unicode form.
 
     ``kind`` is what the names denote, such as ``judge``; the message starts with ``where``, a file or folder.
     """
     seen: dict[str, str] = {}
     for name in names:
         if len(_safe(name)) > _LONGEST:
-            raise InputError(f"{where or kind}: the {kind} name {name[:40]!r}... is too long for a file; shorten it")
+            raise InputError(
+                f"{where or kind}: {kind} name {name[:40]!r}... needs over {_LONGEST} bytes in a file name; shorten it"
+            )
         other = seen.setdefault(unicodedata.normalize("NFC", name.casefold()), name)
         if other != name:
             raise InputError(

@@ -208,7 +208,7 @@ def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: 
 
 
 def keep(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> None:
-    """Store verdicts in the database, and remove the rows of deleted test sets from the views."""
+    """Store verdicts in the database, and hide deleted test sets from the database's views."""
     from warehouse.fit_rows import leave_to, store_verdict
 
     with workspace.warehouse.writer() as connection:

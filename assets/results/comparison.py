@@ -157,7 +157,7 @@ def _scale_of_pairs(panel: ScoreMatrix, scale: tuple[float, float] | None) -> tu
         )
     if scale is None and (low < 0.0 or high > 1.0):
         raise FitError(
-            f"systems: scores of the pairs go from {low:g} to {high:g}; declare their scale (--scale, or `scale` of "
-            "the test set); its middle must mean a tie, and its upper end a win of the left answer"
+            f"systems: the scores of the pairs range from {low:g} to {high:g}; declare a scale (--scale, or `scale` in "
+            "the test set's file) with a midpoint that means a tie, and a maximum that means a win of the left answer"
         )
     return scale or (0.0, 1.0)

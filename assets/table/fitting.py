@@ -288,7 +288,7 @@ def admit(table: ScoreTable, config: TableConfig) -> tuple[ScoreMatrix, list[Jud
 
 
 def check_cut(values: Array, cut: float | None, what: str) -> None:
-    """Raise ``InputError`` if all values, or no values, are above the cut."""
+    """Raise ``InputError`` if all values, or no values, are above ``cut``."""
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     if cut is not None and not low <= cut < high:
         which = "all" if cut < low else "no"

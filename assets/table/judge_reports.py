@@ -48,14 +48,14 @@ class Reports:
 def judge_reports(
     table: ScoreTable, labels: Labels, config: TableConfig, *, only: str | None = None, level: float = 0.9
 ) -> Reports:
-    """Compare all judges, or only the judge ``only``, with human labels; a grade above the cut counts as a pass.
+    """Compare all judges, or only the judge ``only``, with human labels; a grade above ``cut`` counts as a pass.
 
     Labels of .5, which mean that a pair is tied, are left out.
 
     Raises
     ------
     InputError
-        The judge does not exist, or labels or scores have more than two values and no cut that fits them is given.
+        The judge does not exist, or labels or scores have more than two values and no ``cut`` that fits them is given.
     FitError
         The panel gives no estimate.
     """
@@ -95,9 +95,9 @@ def judge_reports(
 
 
 def _on_other_scales(table: ScoreTable, cut: float | None) -> dict[str, str]:
-    """Return the reasons why the cut does not fit the panel or a judge, by name; empty if all judges share a scale.
+    """Return the reasons why ``cut`` does not fit the panel or a judge, by name; empty if all judges share a scale.
 
-    The cut fits the narrowest scale that contains it, and others that contain it and are less than ten times as wide.
+    ``cut`` fits the narrowest scale that contains it, and others that contain it and are less than ten times as wide.
     """
     values, judges = table.scores.values, table.scores.judges
     if cut is None or not scales_are_unlike(values):
@@ -135,7 +135,7 @@ def _decided(table: ScoreTable, labels: Labels, cut: float | None) -> Labels:
 
 
 def cut_of(scores: Array) -> float | None:
-    """Return the midpoint as the cut if scores have two values or are pair preferences (0, .5, 1); otherwise None."""
+    """Return the midpoint as the threshold if scores have two values or are preferences (0, .5, 1); otherwise None."""
     low, high = np.fmin.reduce(scores, initial=np.inf), np.fmax.reduce(scores, initial=-np.inf)
     between = scores[(low < scores) & (scores < high)]  # without sorting: a table may have millions of scores
     is_tied_pair = (low, high) == (0.0, 1.0) and bool((between == _TIE).all())

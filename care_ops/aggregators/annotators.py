@@ -19,10 +19,10 @@ Fit = Callable[[NDArray[np.intp], int, np.random.Generator], annotators.Crowd]
 
 
 def _of_crowd(name: str, fit: Fit, problem: Problem) -> Aggregate:
-    """Fit an annotator model to pass or fail votes if a cut is declared, otherwise to grades.
+    """Fit an annotator model to votes (1 for a score above ``cut``, else 0) or, without ``cut``, to grades.
 
-    With a cut, the estimate is expit(log odds / p) for p judges. The posterior probability is not used, because shared
-    mistakes of judges would make it 0 or 1 for most items. Without a cut, the estimate is the expected grade.
+    With ``cut``, the estimate is expit(log odds / p) for p judges. The posterior probability is not used, because
+    shared mistakes of judges would make it 0 or 1 for most items. Without ``cut``, the estimate is the expected grade.
     Raises ``FitError`` if there are fewer than three judges, or if all votes are equal.
     """
     p = problem.scores.shape[1]
@@ -30,7 +30,7 @@ def _of_crowd(name: str, fit: Fit, problem: Problem) -> Aggregate:
         raise FitError(f"{name}: an annotator model needs at least three judges, but the panel has {p}; add judges")
     grades, values = votes(problem)
     if len(np.unique(grades[grades >= 0])) < 2:
-        raise FitError(f"{name}: all judges give all items the same vote; check the cut and the scores")
+        raise FitError(f"{name}: all judges give all items the same vote; check `cut` and the scores")
     model = fit(grades, len(values), problem.rng)
     if problem.cut is not None:
         latent = model.log_odds[:, 1] - model.log_odds[:, 0]
@@ -57,7 +57,7 @@ LABEL_MODEL = partial(_of_crowd, "ws", lambda g, k, _: annotators.label_model(An
 def votes(problem: Problem) -> tuple[NDArray[np.intp], Array]:
     """Convert scores to votes from 0 to k - 1, shape (n, p); also return the value that a vote stands for, shape (k,).
 
-    With a cut, a vote is 1 if the score lies above the cut, else 0. Without a cut, a vote is the rank of a score among
+    With ``cut``, a vote is 1 if the score exceeds it, else 0. Without ``cut``, a vote is the rank of a score among
     the distinct scores; more than ten distinct scores are grouped into ten bins. A missing score becomes -1.
     """
     values = problem.scores.values

@@ -10,10 +10,10 @@ from care_ops.sparsity import scales_are_unlike
 
 
 def majority_vote(problem: Problem) -> Aggregate:
-    """Return the most frequent grade or, with a cut, the share of scores above the cut (aggregator ``mv``).
+    """Return the most frequent grade or, with a threshold ``cut``, the share of scores above it (aggregator ``mv``).
 
-    In a tie, the smaller grade is returned. With a cut, an item is positive if more than half of its scores exceed the
-    cut. Raises ``FitError`` if the judges' scales are not comparable.
+    In a tie, the smallest grade is returned. With ``cut``, an item is positive if more than half of its scores exceed
+    ``cut``. Raises ``FitError`` if the judges' scales are not comparable.
     """
     values = problem.scores.values
     if scales_are_unlike(values):

@@ -199,7 +199,7 @@ def _shares(
 
 
 def _binned(scores: Array) -> tuple[Array, Array]:
-    """Reduce scores to at most ``_BINS`` means of equally large groups of items; return the means and the counts."""
+    """Return distinct scores and their counts; if over ``_BINS``, the means and counts of ``_BINS`` bins."""
     values, count = np.unique(scores, return_counts=True)
     if len(values) <= _BINS:
         return values, count.astype(np.float64)

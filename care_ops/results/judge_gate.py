@@ -155,7 +155,7 @@ def gate_advice(
     """Return advice on whether the panel and each judge may gate a release and, without advice, the missing input.
 
     The bar is ``DEFAULT_BAR``. For gold labels of 0 and 1, an item passes if its score exceeds one half (if judges vote
-    0 or 1) or ``cut``. Other labels must be grades on the judge's scale; scores and grades are compared without a cut.
+    0 or 1) or ``cut``. Other labels must be grades on the judge's scale; scores and grades are compared directly.
     """
     found: dict[str, tuple[GateAdvice, PeopleAgreement]] = {}
     votes, weights = is_binary(gold), np.ones(len(gold))
@@ -272,7 +272,7 @@ def _why_undefined(score: Array, people: Array, cut: float) -> str:
     if np.ptp(people) == 0:
         return "people gave all labelled items the same label"
     which = "every" if score.min() > cut else "no"
-    return f"{which} labelled item passes at the cut {cut:g}, with scores from {score.min():g} to {score.max():g}"
+    return f"{which} labelled item passes: scores range from {score.min():g} to {score.max():g}, and the cut is {cut:g}"
 
 
 def _kappa(first: Array, second: Array, weight: Array, interval: Callable[..., Statistic]) -> Statistic | None:

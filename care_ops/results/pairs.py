@@ -50,7 +50,7 @@ class Duels(Labelled):
                 left_out[name] = str(error)
         if not rates:
             raise FitError(
-                "; ".join(left_out.values()) or "pairs: no pair has two different systems; name both systems' columns"
+                "; ".join(left_out.values()) or "pairs: no pair has two different systems; give both columns of systems"
             )
         if len(names) == 2:  # the shares of two systems must sum to 1 exactly
             rates.append(_turned(rates[0], names[1]))

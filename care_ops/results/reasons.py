@@ -1,4 +1,4 @@
-"""State of a fit, and the reasons for the state: each reason is a sentence, with numbers in its detail."""
+"""State of a fit, and the reasons for it; a reason has a sentence and a ``detail``, which contains more numbers."""
 
 from collections.abc import Sequence
 from dataclasses import replace

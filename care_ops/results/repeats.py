@@ -185,7 +185,7 @@ def passes_of_tasks(sample: Labelled, tasks: Sequence[str], k: int) -> Labelled:
     cells = rows_of(f"{system}\0{task}" for system, task in zip(systems, tasks, strict=True))
     cells = {key: np.array(rows) for key, rows in cells.items() if len(rows) >= k}
     if not cells:
-        raise InputError(f"pass^{k}: no system has {k} runs on the same task; name the task in the column split_unit")
+        raise InputError(f"pass^{k}: no system has {k} runs on the same task; give the task in the column split_unit")
     first = [int(rows[0]) for rows in cells.values()]
     return replace(
         sample,

@@ -40,7 +40,7 @@ _PRIOR_VARIANCE = 0.25
 
 @dataclass(frozen=True)
 class Stream:
-    """Labels of one system in the order of labelling, scaled to [0, 1], with their rows and the scores of all items."""
+    """Scores of a system's items; rows of the labelled items in labelling order, and their labels scaled to [0, 1]."""
 
     scores: Array
     rows: Rows

@@ -71,7 +71,7 @@ _ABOUT_JUDGES = ("dead judge", "duplicates", "weak judges", "suspect judge")
 """Topics about judges that were left out or need a check; these topics come first."""
 
 MOST_NAMED = 4
-"""Maximum number of judges that a sentence names; the detail names all judges."""
+"""Maximum number of judges that a sentence names; ``Reason.detail`` names all judges."""
 
 MOST_REASONS = 5
 """Maximum number of reasons on the first screen; ``--why`` and the page show all reasons."""
@@ -79,7 +79,7 @@ MOST_REASONS = 5
 
 @dataclass(frozen=True)
 class Reason:
-    """Reason for a verdict: a sentence, the judges that the sentence names, and a detail with numbers (often empty)."""
+    """Reason for a verdict: a sentence, the judges that it names, and a ``detail`` with more numbers (often empty)."""
 
     topic: Topic
     sentence: str

@@ -368,7 +368,7 @@ def proxy_of(address: str) -> httpx.Proxy | None:
 
 
 def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[str]]:
-    """Return the HTTP headers of a judge's requests, and the secrets in the judge's file and environment variables.
+    """Return the HTTP headers of requests to a judge, and the secrets in the judge's file and environment variables.
 
     Raises ``JudgeError`` if an environment variable named in the file is not set, or a header is invalid.
     """

@@ -113,7 +113,7 @@ class Template(BaseModel):
                 )
             if scale[1] - scale[0] > _MOST_ANSWERS:
                 raise JudgeError(
-                    f"the scale {scale} gives template {self.name!r} over {_MOST_ANSWERS:,} answers; narrow the scale"
+                    f"template {self.name!r} allows over {_MOST_ANSWERS:,} answers with scale {scale}; narrow the scale"
                 )
             return {str(v): v + self.shift for v in range(int(scale[0]), int(scale[1]) + 1)}
         if isinstance(self.values[0], str):

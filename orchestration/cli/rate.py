@@ -208,7 +208,7 @@ def of_workspace(
         raise typer.Exit(JUDGE_CHANGED)
     table, config = workspace_table(loaded, testset, tuple(system or ()))
     if rates and not config.systems:
-        raise InputError(f"test set {testset!r} has no systems; name their column (--system, or `systems` in its file)")
+        raise InputError(f"test set {testset!r} declares no column of systems; set --system, or `systems` in its file")
     file = labels or loaded.labels_file(testset)
     if file is None:
         raise InputError(f"test set {testset!r} has no labels in care.yaml; give a table of labels with --labels")

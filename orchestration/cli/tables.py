@@ -54,7 +54,7 @@ OF_FILES = {
     "item": (str, "Column of item ids; by default, CARE recognises its name."),
     "judge": (list[str], "Column with the judge's name. If each judge has its own column, give each of these columns."),
     "score": (str, "Column of scores, in a table with one row for each score."),
-    "drop": (list[str], "Judge to leave out, or a column that is not a judge; repeatable."),
+    "drop": (list[str], "Judge to leave out, or a column without scores of a judge; repeatable."),
     **{name: (str, f"{words} By default, CARE detects it.") for name, words in explained(ReadingOptions).items()},
     "decimal": (str, "Decimal mark of numbers in a text file: '.' or ','."),
 }

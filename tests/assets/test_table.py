@@ -181,7 +181,7 @@ def test_numbers_of_the_better_answer_are_rejected(rng):
     for fit in (config.fit, replace(config.fit, scale=(1.0, 2.0))):
         with pytest.raises(FitError, match="write A if the first"):
             fit_table(duels(rng, 1.0, 2.0)[0], replace(config, fit=fit))
-    with pytest.raises(FitError, match="upper end a win of the left answer"):
+    with pytest.raises(FitError, match="a maximum that means a win of the left answer"):
         fit_table(duels(rng, 1.0, -1.0)[0], config)
     assert fit_table(duels(rng, 1.0, 0.0)[0], config).page.systems.systems[0].system == "good"
 

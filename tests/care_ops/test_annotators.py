@@ -173,7 +173,7 @@ def test_a_judge_that_reports_nothing_of_labelled_items_is_not_the_best(rng, rep
 
 
 def test_votes_that_are_all_alike_are_reported(rng):
-    with pytest.raises(FitError, match="check the cut"):
+    with pytest.raises(FitError, match="check `cut`"):
         fit_panel(matrix(rng.normal(size=(50, 4))), FitConfig(aggregators=("dawid_skene",), cut=99.0))
 
 

@@ -77,7 +77,7 @@ def test_what_has_one_value_has_no_kappa():
     assert found.kappa is None
     advice = may_gate(found)
     assert (advice.outcome, advice.more_labels) == ("not yet", None)
-    assert "every labelled item passes at the cut 0.5, with scores from 1 to 1" in gate_sentence(advice, found)
+    assert "every labelled item passes: scores range from 1 to 1, and the cut is 0.5" in gate_sentence(advice, found)
 
 
 def test_a_bar_decides_once_labels_are_enough(rng):

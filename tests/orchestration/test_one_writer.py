@@ -130,7 +130,7 @@ def test_a_command_gives_up_after_a_time(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv(PATIENCE, "0.2")
     started = time.monotonic()
     with (
-        pytest.raises(WarehouseError, match="wait until it ends, or stop it"),
+        pytest.raises(WarehouseError, match="let that command end, or stop it"),
         exclusive_lock(workspace),
         exclusive_lock(workspace),
     ):

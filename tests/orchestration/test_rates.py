@@ -181,7 +181,7 @@ def test_what_is_wrong_is_named(folder):
     write(folder / "chance.csv", ("item_id", "label", "chance"), [("new-000", 1, 1.5)])
     cases = {
         ("--labels", folder / "strange.csv"): "no scores for 1 labelled item, such as 'nobody'",
-        ("--labels", folder / "chance.csv"): "the probability of item 'new-000' is 1.5; give a number in (0, 1]",
+        ("--labels", folder / "chance.csv"): "item 'new-000' has the sampling probability 1.5; give one in (0, 1]",
         ("--labels", folder / "picked.csv"): "all 2 labelled items were chosen with an unknown probability",
         (
             "--labels",

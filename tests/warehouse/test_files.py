@@ -151,7 +151,7 @@ def test_labels_know_how_they_came(tmp_path):
     assert "1 item with several labels" in message
     for rows, sentence in {
         "a,1,maybe,,,": "labels.csv: `drawn` must be random, chosen or empty, got 'maybe'",
-        "a,1,random,0,,": r"the probability of item 'a' is 0; give a number in \(0, 1\]",
+        "a,1,random,0,,": r"item 'a' has the sampling probability 0; give one in \(0, 1\]",
         "a,1,random,,ann,now\na,1,random,,ann,now": "several rows say that ann labelled item 'a' at now",
         "a,1,random,,,\na,1,chosen,,,": "the rows of item 'a' disagree",
     }.items():

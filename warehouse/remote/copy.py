@@ -224,7 +224,7 @@ class StoreCopy(Record):
                     return
                 continue
             if patience is not None and now - started >= patience:
-                raise WarehouseError(f"{holder['who']} is using {self.address}; wait until it ends, or stop it")
+                raise WarehouseError(f"{holder['who']} is using {self.address}; let that command end, or stop it")
             if waited_for is None:
                 report(f"waiting for {holder['who']}, which is using {self.address}")
             if version != waited_for:

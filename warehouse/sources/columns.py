@@ -84,11 +84,9 @@ _PAIRS = tuple((f"{name}_{left}", f"{name}_{right}") for name in _ANSWERS for le
 
 _TEXTS = (*TEXTS["prompt"], *TEXTS["response"], "reference")
 HOLDS_TEXT = "holds text"
-"""Reason, for messages, why a column of texts is not a judge."""
+"""Reason, for messages, why a column of texts is left out."""
 
-HOLDS_WORDS = (
-    "holds words, but the judges' columns hold numbers; if this column is a judge, list all judges, each with --judge"
-)
+HOLDS_WORDS = "holds words, but judges' columns hold numbers; to use it, list all judges, each with --judge"
 _UNNAMED = re.compile(r"^(Unnamed: \d+|unnamed column \d+|__index_level_\d+__)$")
 _COUNTED_ROWS = 10
 """In a table with more rows than this, a column of consecutive whole numbers contains row numbers, not scores."""
@@ -269,10 +267,10 @@ def item_or_index(input_table: InputTable, item: str | None) -> str:
 def judge_columns(
     input_table: InputTable, item: str, columns: ScoreColumns, order: Sequence[str] = ()
 ) -> tuple[list[str], list[LeftOut]]:
-    """Return the judge columns of a wide table, and each other column with the reason why it is not a judge.
+    """Return the judge columns of a wide table, and each other column with the reason why it is left out.
 
     ``order`` lists words that are grades, in ascending order. Raises ``InputError`` if a column that the user named is
-    missing, the table is a long table without a score column, or no column is a judge.
+    missing, the table is a long table without a score column, or no column contains a judge's scores.
     """
     others = [name for name in input_table.names if name not in (item, *item.split(","))]
     if columns.judge_columns:
@@ -299,9 +297,9 @@ def judge_columns(
     if not judges:
         reasons_listed = listed([f"{left.column!r} is left out ({left.why})" for left in left_out])
         raise InputError(
-            f"{input_table.name}: no column is a judge{': ' if reasons_listed else ''}{reasons_listed}; give each "
-            f"judge a column of numbers, or of words such as {WORD_EXAMPLES}; {HOW_TO_ORDER}; to use a "
-            "column despite its name, list all judges, each with --judge (columns.judge_columns in a workspace)"
+            f"{input_table.name}: no column contains a judge's scores{': ' if reasons_listed else ''}{reasons_listed}; "
+            f"give each judge a column of numbers, or of words such as {WORD_EXAMPLES}; {HOW_TO_ORDER}; to use a "
+            "column left out for its name, list all judges, each with --judge (columns.judge_columns in a workspace)"
         )
     return judges, left_out
 
@@ -309,7 +307,7 @@ def judge_columns(
 def why_no_judge(
     name: str, column: pa.ChunkedArray, drop: Collection[str] = (), order: Sequence[str] = ()
 ) -> str | None:
-    """Return the reason why a column of a wide table is not a judge, or None if the column is a judge."""
+    """Return the reason why a column of a wide table is left out, or None if it contains a judge's scores."""
     if name in drop:
         return "as you asked"
     kind = column.type

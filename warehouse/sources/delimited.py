@@ -40,7 +40,7 @@ _BLOCK_BYTES = 1 << 25
 
 @dataclass(frozen=True)
 class _DelimitedText:
-    """Content of a text file in UTF-8, with the file's original encoding, separator and decimal character."""
+    """Text of a file, converted to UTF-8, and the file's original encoding, separator and decimal character."""
 
     path: Path
     content: bytes

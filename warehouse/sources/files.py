@@ -184,7 +184,7 @@ def read_items(
 
 
 def _item_texts(texts: dict[str, Any]) -> dict[str, str | None]:
-    """Convert an item's texts to strings; take a missing prompt from the beginning of a response's conversation."""
+    """Convert texts to strings; if a response is a conversation, keep its answer, and take a missing prompt from it."""
     talks = {name: messages for name, value in texts.items() if (messages := messages_of(value))}
     read = {name: transcript(talks[name]) if name in talks else _text(value) for name, value in texts.items()}
     for name in talks.keys() & {"response", "response_2"}:
@@ -379,10 +379,10 @@ def _wide(
         item,
         items,
         "a wide table has one row per item: keep one row, or name all columns that identify an item (--item "
-        "id,COLUMN). If the table is long, name its columns of judges and scores (--judge, --score)"
+        "id,COLUMN). If the table is long, set --judge and --score to its columns of judges and scores"
         + "".join(f"; {question}" for question in misspelt(input_table.names, ("judge", "score"))),
     )
-    no_judge = "; exclude a column that is not a judge with --drop"
+    no_judge = "; use --drop to exclude a column without scores of a judge"
     values, notes = numbers(input_table, judges, options.decimal, no_judge, order=options.grades)
     notes.append(_missing_scores(input_table, values))
     scores = ScoreMatrix(values, tuple(items.names), tuple(judges))

@@ -98,8 +98,8 @@ def numbers(
     if refused:
         raise InputError(
             f"{input_table.name}: {'; '.join(refused)}, but each cell must be a finite number or a word such as "
-            f"{WORD_EXAMPLES}; correct these cells, or empty the cells of missing "
-            f"values{remedy}{f'; {HOW_TO_ORDER}' if order_helps else ''}"
+            f"{WORD_EXAMPLES}; correct these cells, or leave a cell empty if its "
+            f"value is missing{remedy}{f'; {HOW_TO_ORDER}' if order_helps else ''}"
         )
     taken = [
         f"{(word.upper() if len(word) == 1 else word)!r} as {value:g} ({counted(times[word], 'time')})"
