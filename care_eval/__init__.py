@@ -14,7 +14,7 @@
 ['item_id', 'care', 'avg']
 
 docs/data.md describes the interface. In the wheel, CARE's other packages are subpackages of this one
-(``deploy/namespaced.py``). Names are imported at first use, because importing a subpackage would otherwise import all.
+(``deploy/namespaced.py``). Names are imported lazily; otherwise, importing a subpackage would import the whole package.
 """
 
 from typing import TYPE_CHECKING, Any

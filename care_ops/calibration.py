@@ -23,7 +23,7 @@ def to_panel_scale(
     """Shift and rescale ``latent`` to the location and spread of the panel's mean score.
 
     This assumes that the panel's mean score has the correct location and spread over all items. The spread is reduced
-    if items would otherwise lie beyond the ends of the panel's scale.
+    if items would otherwise lie outside the panel's scale.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ _UNLIKE = (
 )
 
 _TIMES, _UPWARDS = 5.0, 50.0
-"""Minimum size of an outlier above a usual scale: as a multiple of the scale's end, and as an absolute value."""
+"""Minimum size of an outlier above a usual scale: as a multiple of the scale's maximum, and as an absolute value."""
 
 _WIDTHS = 50.0
 """Minimum distance of an outlier from the middle 90 % of a judge's numbers, in widths of that range, if no scale fits.
@@ -72,10 +72,10 @@ def on_one_scale(
 def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tuple[ScoreMatrix, tuple[Outliers, ...]]:
     """Set outliers to missing, except those of judges in ``declared``; return the scores and each judge's outliers.
 
-    An outlier is rare and lies far outside the judge's other scores. If these fit a scale that ends at 1, 10 or 100, an
-    outlier exceeds both 50 and five times that end, or is a negative code such as -99 among whole grades. Otherwise,
-    its distance from the middle 90 % of the scores exceeds fifty times the width of this interval. If most judges use a
-    scale that ends at 100, this end also applies to judges with smaller scores: a single 100 among zeros is then valid.
+    An outlier is rare and lies far outside the judge's other scores. If the others fit a scale with maximum 1, 10 or
+    100, an outlier exceeds both 50 and five times this maximum, or is a negative code such as -99 among whole grades.
+    Otherwise, its distance from the middle 90 % of the scores exceeds fifty times the width of this interval. A maximum
+    of 100 for most judges also applies to judges with smaller scores: a single 100 among zeros is then valid.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tupl
 
 
 def _size(column: Array) -> float | None:
-    """Return the upper end of the smallest scale in ``SIZES`` that fits all scores but outliers, or None."""
+    """Return the maximum of the smallest scale in ``SIZES`` that fits all scores except outliers, or None."""
     low, high = np.fmin.reduce(column, initial=np.inf), np.fmax.reduce(column, initial=-np.inf)
     for size in SIZES:
         if low >= 0 and high <= size:  # nothing lies beyond

@@ -18,7 +18,7 @@ SIZES = (1.0, 10.0, 100.0)
 """Highest scores of the three scales that a range can identify: shares, grades and percentages."""
 
 _ROUNDING = 1e-6
-"""Maximum distance beyond the end of a scale, as a share of the scale, that counts as a rounding error."""
+"""Maximum distance of a score outside a scale, as a share of the scale, that counts as a rounding error."""
 
 _STRAY = 0.01
 """Maximum share of scores above 1 that may be typing errors of a judge that gives shares."""
@@ -30,7 +30,7 @@ _LARGER = 2.0
 
 
 def on_scale(values: Array, scale: Scale) -> Array:
-    """Replace scores outside a scale by NaN; a score within a rounding error of an end becomes the end."""
+    """Replace scores outside a scale by NaN; a score outside by at most a rounding error becomes the limit."""
     low, high = sorted(scale)
     beyond = _ROUNDING * (high - low)
     return np.where((values < low - beyond) | (values > high + beyond), np.nan, np.clip(values, low, high))

@@ -17,7 +17,7 @@ from care_ops.errors import InputError, listed
 Array = NDArray[np.float64]
 
 _HASHED_ROWS = 16_384
-"""Number of rows that are hashed at once, to avoid a copy of the whole matrix."""
+"""Number of rows that are hashed per step, to avoid a copy of the whole matrix."""
 
 _LARGEST = 1e75  # the cube of a score, summed over the items, must be a number
 

@@ -97,7 +97,7 @@ def four_state_mixture(
 
 
 def grouped_mixture(rng: np.random.Generator, *, n: int, p: int, noise: float) -> tuple[MixtureDraw, NDArray[np.bool_]]:
-    """Draw scores from four states, dependent within each third of the judges (paper, "graph-aware" experiment).
+    """Draw scores from four states; in each, different thirds of the judges are independent (paper, "graph-aware").
 
     Returns
     -------
@@ -138,7 +138,7 @@ class ConfoundedDraw:
 
 
 TableOfMeans = tuple[tuple[float, float, float], ...]
-"""Shifts of each view's mean score for Q = 1, for C = 1, and for both at once; the third gives the means rank 4."""
+"""Shifts of each view's mean score for Q = 1, for C = 1, and for C = Q = 1; the third gives the means rank 4."""
 
 SUFFICIENT_TABLES: dict[str, TableOfMeans] = {
     "aligned": ((2.0, 0.2, 0.3), (0.3, 1.0, 0.3), (0.3, -1.0, 0.3)),

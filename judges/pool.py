@@ -115,7 +115,7 @@ class Stop:
         _log.info("CARE was asked to stop; it sends no further requests to judges.")
 
     def on_request(self, callback: Callable[[], None]) -> None:
-        """Register a callback for ``request``, or run it at once if a stop has already been requested."""
+        """Register a callback for ``request``, or run it immediately if a stop has already been requested."""
         self._callbacks.append(callback)
         if self.requested:
             callback()
@@ -148,8 +148,8 @@ class Pool:
     def session(self, gpus: float = 0.0) -> Generator[Session]:
         """Open a session that keeps a model loaded until a judge needs another model.
 
-        If ``gpus`` is positive, the session opens at once, and Ray decides when the judge gets its GPUs. Otherwise the
-        session opens when fewer than ``side_by_side`` sessions without GPUs are open.
+        If ``gpus`` is positive, the session opens immediately, and Ray decides when the judge gets its GPUs. Otherwise
+        the session opens when fewer than ``side_by_side`` sessions without GPUs are open.
         """
         on_ray = gpus > 0 and self._config.mode != "inline"
         with nullcontext() if on_ray else self._without_gpu:

@@ -349,7 +349,7 @@ class OpenAIEngine(LanguageModel):
 
     @property
     def where(self) -> str:
-        """URL of the endpoint without user name, password and query, which may contain a key."""
+        """URL of the endpoint without the user name, the password and the query string; any of them may be secret."""
         return re.sub("//[^/]*@", "//***@", self.base_url).partition("?")[0]
 
     @model_validator(mode="after")

@@ -54,7 +54,7 @@ KEEP_RUNS_DAYS = 90
 """Days for which Dagster's record of a finished run is kept."""
 
 _MOST_DELETED = 1000
-"""Largest number of old runs to delete at once: each takes some milliseconds, and a sensor's tick has a minute."""
+"""Maximum number of old runs to delete per tick: each takes some milliseconds, and a sensor's tick has a minute."""
 
 _logger = logging.getLogger(__name__)
 
@@ -127,7 +127,7 @@ def _opened(home: Path) -> dg.DagsterInstance:
         with opening(home):
             _remove_half_made(home / "history")
             return dg.DagsterInstance.get()
-    except CommandError as error:  # two processes of an older release created the storage at once
+    except CommandError as error:  # two processes of an older release created the storage simultaneously
         raise WarehouseError(_unusable(home, str(error))) from None
     except (yaml.YAMLError, UnicodeDecodeError, IsADirectoryError, dg.DagsterInvalidConfigError) as error:
         if unset := _unset_variables(error):

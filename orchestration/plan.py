@@ -203,7 +203,7 @@ class Cursor:
             self.tried.pop(_name(key), None)
 
     def may_ask(self, stale: StalePartition) -> bool:
-        """Return whether a partition's version has fewer requests than its limit: ``most``, or 1 if ``only_waits``."""
+        """Return whether a run may be requested: at most ``most`` per partition version, or one if ``only_waits``."""
         return self.times(stale) < (1 if stale.only_waits else self.most)
 
     def times(self, stale: StalePartition) -> int:

@@ -124,8 +124,8 @@ def systems_in(
     """
     if len(columns) > 2 or len(set(columns)) < len(columns):
         raise InputError(
-            f"{where}: {', '.join(columns)} cannot be the columns of systems; give one column, or two different "
-            "columns for pairs, first the column of the left system"
+            f"{where}: {', '.join(columns)} cannot name the systems; give one column or, for pairs, two different "
+            "columns, with the left system's column first"
         )
     named = named_in(metadata, columns, where)
     first, known = columns[0] if columns else "", {key for item in metadata for key in item}

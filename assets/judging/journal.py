@@ -88,7 +88,7 @@ class Journal:
 
 
 def recover(workspace: Workspace) -> int:
-    """Store the answers and costs that killed processes left in journals; return the number of answers.
+    """Store the answers and costs from the journals of killed processes; return the number of answers.
 
     The function is idempotent: it stores no row twice, and replaces each cost record as a whole.
     """

@@ -45,7 +45,7 @@ class Changes:
 
 @dataclass(frozen=True)
 class Retest:
-    """Result of a judge's retest: number of items, mean absolute change as a share of the scale, time, and model.
+    """Result of a judge's retest: number of items, time, model, and mean absolute score change as a share of the scale.
 
     ``moved`` is None if the judge scored no item. ``passed`` is False if a different model seems to have answered.
     """

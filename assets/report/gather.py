@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 def gather(workspace: Workspace, testset: str) -> ReportData:
-    """Read the data of a page from the stored results; raise ``FitError`` if the panel is newer than the fit."""
+    """Read the data of a test set's page from stored results; raise ``FitError`` if the panel is newer than the fit."""
     folder, labels = workspace.fit_folder(testset), workspace.labels_of(testset)
     scores, fit = read_fitted(folder)
     with workspace.warehouse.reader() as connection:

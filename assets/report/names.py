@@ -19,7 +19,7 @@ def page_name(testset: str) -> str:
 
 
 def labels_name(testset: str) -> str:
-    """Return the file name of the table of a test set's items to label."""
+    """Return the name of the file that proposes items of a test set for labelling."""
     return f"to_label-{_safe(testset)}.csv"
 
 

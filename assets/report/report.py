@@ -17,7 +17,7 @@ from assets.workspace import Workspace
     description="The page of a test set: its verdict, estimates and judge weights.",
 )
 def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Write the page of a test set with its verdict, and the table of items to label.
+    """Write the page of a test set with its verdict, and the file that proposes items for labelling.
 
     If a person has pinned an older fit, its page is kept, and only the verdict on that page mentions the newer fit.
     """

@@ -1,4 +1,4 @@
-"""Table of randomly drawn items to label; the next fit uses the labels that a person enters in it."""
+"""File that proposes random items for labelling. The next fit uses the labels that a person enters in it."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def _equal_probabilities(labels: FitLabels) -> bool:
 def write_items_to_label(
     path: Path, how: Mapping[str, Drawn], records: Mapping[str, ItemRecord], labels: FitLabels
 ) -> tuple[list[str], int]:
-    """Write the table of items to label, with texts and the columns ``label``, ``drawn`` and ``probability``.
+    """Write a file that proposes items for labelling, with texts and columns ``label``, ``drawn`` and ``probability``.
 
     The file starts with the labels that the fit has used. Rows that a person has filled in stay unchanged, because the
     next fit reads the whole file. Returns the items whose label in the file differs from the fit's label, and the
-    number of items that were added to an existing table.
+    number of items that were added to an existing file.
     """
     seen = {
         item: {"item_id": item, **_texts(records.get(item)), "label": f"{label:g}", **_sampling_columns(item, labels)}
@@ -96,7 +96,7 @@ def _sampling_columns(item_id: str, labels: FitLabels) -> dict[str, str]:
 
 
 def leave_out(path: Path, item_ids: Collection[str]) -> None:
-    """Remove the rows of forgotten items from a table of items to label."""
+    """Remove the rows of forgotten items from a file that proposes items for labelling."""
     columns, rows = _rows(path)
     kept = [row for row in rows if row.get("item_id") not in item_ids]
     if len(kept) < len(rows):

@@ -29,7 +29,7 @@ CORRECTED = "care"
 """Name of the aggregator whose estimate is corrected by labels."""
 
 Named = Sequence[tuple[str, ...] | None]
-"""System of each item, or None; for pairs, the left and the right system (a higher score favours the left)."""
+"""System of each item, or None; for pairwise comparisons, left and right system (a higher score favours the left)."""
 
 
 def compare(
@@ -41,21 +41,21 @@ def compare(
     panel: ScoreMatrix,
     config: FitConfig,
 ) -> SystemsDocument:
-    """Compare systems, and return their ranking and the difference of each pair of systems.
+    """Compare systems, and return their ranking and the difference between any two systems.
 
-    With enough labels, values and differences are rates corrected by the labels. Otherwise, they are means of estimates
-    or, for pairs, Bradley-Terry strengths. Raises ``FitError`` if no systems can be compared.
+    With enough labels, the systems' values are rates corrected by the labels. Otherwise, they are means of estimates
+    or, for pairwise comparisons, Bradley-Terry strengths. Raises ``FitError`` if no systems can be compared.
 
     Parameters
     ----------
     aggregator, estimate, named : str, (n,) array, Named
         Name of the aggregator, the estimates, and the systems of each item. The last two are in the order of ``items``.
     fit_labels : FitLabels
-        Labels that correct the judges if each system (or each pair of systems, for pairs) has enough labels.
+        Labels that correct the judges if each system (in pairwise comparisons, any two systems) has enough labels.
     panel : ScoreMatrix
         Scores from which ``care`` is fitted again, without the labels.
     config : FitConfig
-        Settings of the fit without labels; its ``scale`` is the range of scores and labels of pairs.
+        Settings of the fit without labels; its ``scale`` is the range of scores and labels of pairwise comparisons.
     """
     units = items.units()
     paired = {len(names) for names in named if names is not None} == {2}
@@ -144,7 +144,7 @@ def _by_labels(rates: Rates, named: Named, labels: Array) -> SystemsDocument:
 
 
 def label_scale(labels: Iterable[float], scale: tuple[float, float] | None) -> tuple[float, float]:
-    """Return the scale of the labels of pairs: 0 to 1, or the declared scale if a label is outside 0 to 1."""
+    """Return the scale of pairwise labels: 0 to 1, or the declared scale if a label is outside 0 to 1."""
     return scale if scale is not None and any(not 0.0 <= label <= 1.0 for label in labels) else (0.0, 1.0)
 
 

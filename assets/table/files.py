@@ -37,8 +37,8 @@ _JUDGES = pa.schema(
 def write_files(result: TableFit, out: Path) -> tuple[list[str], int]:
     """Write the files of a fitted table to a folder, each atomically.
 
-    Returns the items whose label in the table of items to label differs from the fit's label, and the number of items
-    that were added to an existing table.
+    Returns the items whose label in ``to_label.csv`` differs from the fit's label, and the number of items that were
+    added if this file already existed.
     """
     fit, page = result.fit, result.page
     make_folder(out)

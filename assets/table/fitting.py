@@ -104,7 +104,7 @@ class TableConfig:
     Raises
     ------
     InputError
-        The panel's scale is reversed, or the ends of a scale are equal or infinite.
+        The panel's scale is reversed, or the limits of a scale are equal or infinite.
     """
 
     fit: FitConfig = field(default_factory=FitConfig)

@@ -2,7 +2,7 @@
 
 ``read_labels`` can read the file. An unlabelled item has an empty label; a skipped item has an empty label and a time.
 Every change locks the file, reads all rows again and replaces the file atomically. No label is lost if the process is
-killed, two people label at once, or a person edits the file meanwhile.
+killed, two people label simultaneously, or a person edits the file meanwhile.
 """
 
 from __future__ import annotations

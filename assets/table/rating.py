@@ -85,7 +85,7 @@ class RatingOptions(TypedDict, total=False):
 def rate_table(
     table: ScoreTable, labels: Labels, config: TableConfig, watch: Watch = unwatched, **options: Unpack[RatingOptions]
 ) -> Rates:
-    """Estimate the rate of each system (for pairs, the win rate), or of all items if no column names systems.
+    """Estimate the rate of each system (its win rate if items are pairs), or of all items if no column names systems.
 
     Raises ``InputError`` if the labels or the systems cannot be used, and ``FitError`` if there is no estimate or there
     are too few labels.
@@ -168,7 +168,7 @@ def _sample(table: ScoreTable, labels: Labels, config: TableConfig, options: Rat
 
 
 def score_variance(table: ScoreTable, config: TableConfig) -> VarianceSplit | None:
-    """Estimate variance components of the scores; return None for pairs, or if no task has several runs."""
+    """Estimate variance components of the scores; return None if items are pairs, or if no task has several runs."""
     tasks = item_columns(table).units()
     if len(config.systems) == 2 or unnamed_systems(table, config):
         return None
@@ -222,7 +222,7 @@ def check_labels(table: ScoreTable, labels: Labels) -> None:
     scored = set(table.scores.item_ids)
     unknown = [item for item in labels.values if item not in scored]
     if unknown:
-        called = f"; use the ids of items with scores, such as {table.scores.item_ids[0]!r}"
+        called = f"; the first item with scores is {table.scores.item_ids[0]!r}; correct the ids or remove these labels"
         raise InputError(f"no scores for {counted(len(unknown), 'labelled item')}, such as {unknown[0]!r}{called}")
     twice = [item for item in labels.values if item in table.labels.labels]
     if twice:

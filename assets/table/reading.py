@@ -162,7 +162,7 @@ def score_columns(
     if several and score is not None:
         raise InputError(
             "--score is for a table with a row for each score, but several --judge options are for a table with a "
-            "column for each judge; give only one of the two options"
+            "column for each judge; remove --score, or give --judge only once, with the column that names the judges"
         )
     if drop and several:
         raise InputError("the --judge options already name all judge columns, so --drop has no effect; remove --drop")

@@ -31,7 +31,7 @@ def care_tensor_paper(problem: Problem) -> Aggregate:
     The sparse part S determines the views (step A). Alternating least squares decompose the third moment across the
     views (step B) into four components: the states (steps C and D). The two states whose means have the largest
     projections onto the leading eigenvector of L get Q = 1 (step E). With labels, each state instead gets the Q of a
-    matching prototype (step F, ``label_prototypes``). The posterior assumes Gaussian states with one full covariance.
+    matching prototype (step F, ``label_prototypes``). The posterior assumes Gaussian states that share one covariance.
 
     The paper leaves two choices open. The third moment does not determine the scale of its components; therefore scores
     are standardised, and each view gets a constant column. The covariance within states is the judges' covariance minus

@@ -281,7 +281,7 @@ def _near_average(correlation: Array, rules: Rules) -> NDArray[np.bool_]:
 
 
 def _bounded(weights: Array, most: float, equal: NDArray[np.bool_]) -> Array:
-    """Scale weights to sum to 1; with k positive weights, upper bounds are 1 / k if ``equal``, else ``most`` / k."""
+    """Scale weights to sum to 1; cap each of the k positive ones at 1 / k where ``equal``, else at ``most`` / k."""
     weights = weights / max(float(weights.sum()), 1e-12)
     share = 1.0 / max(int((weights > 0).sum()), 1)
     limit = np.where(equal, share, most * share)

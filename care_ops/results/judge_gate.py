@@ -33,7 +33,7 @@ Scale = Callable[[float], float]
 """Function that maps a statistic to the scale on which intervals are symmetric, or back."""
 
 _END = 0.25
-"""Maximum gap between the ends of the gold range and the score range on one scale, as a share of the score range."""
+"""Maximum gap between the limits of the gold range and the score range on one scale, as a share of the score range."""
 
 GateNeeds = Literal["", "labels", "cut", "votes"]
 """Missing input for a decision whether judges may gate a release: labels, a pass mark, or labels of 0 and 1."""

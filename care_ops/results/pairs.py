@@ -1,4 +1,4 @@
-"""Shares of pairs that each system wins, estimated from labels of some pairs.
+"""Share of pairwise comparisons that each system wins, estimated from labels of some comparisons.
 
 A high score or label means that the left answer is better. For each system, a pair becomes an item whose label is the
 system's share of the win: 1, .5 for a tie, or 0. The judges' position bias is subtracted from the estimates. Then
@@ -23,7 +23,7 @@ Pairs = Sequence[tuple[str, ...] | None]
 
 @dataclass(frozen=True)
 class Duels(Labelled):
-    """Pairs of systems with estimates and labels; a label is the left system's share of the win, from 0 to 1.
+    """Pairwise comparisons with estimates and labels; a label is the left system's share of the win, from 0 to 1.
 
     High estimates favour the left answer. Pairs of a system with itself are excluded. For the settings, such as
     ``level``, see ``rates_of``.

@@ -1,4 +1,4 @@
-"""Detection of position bias: judges that prefer the left or the right answer of pairs."""
+"""Detection of position bias: judges that prefer the left or the right of two answers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -71,7 +71,7 @@ def bradley_terry(
     sides: bool = True,
     level: float = 0.9,
 ) -> tuple[dict[str, float], list[Comparison]]:
-    """Estimate the strengths of systems, and all differences between them, by the Bradley-Terry model of pairs.
+    """Estimate the strengths of systems, and all differences between them, by the Bradley-Terry model.
 
     The model is P(left wins) = expit(s_left - s_right). Position bias is a further parameter if the pairs identify it
     (Davidson and Beaver, Biometrics 1977). An estimate between 0 and 1 is a fractional win (quasi-likelihood; Bradley

@@ -139,7 +139,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
             failed = [answer is not None and answer.status in MAY_PASS for answer in answers]
             if any(answer and not lost for answer, lost in zip(answers, failed, strict=True)):
                 for name, lost in zip(names, failed, strict=True):
-                    if lost:  # other answers about the item are paid for, so this one is asked at once
+                    if lost:  # other answers about the item are paid for, so this request is repeated singly
                         del self._collected[name]
                 known.append(item)
             else:
@@ -304,7 +304,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         return name
 
     def _answer_in(self, reply: Reply, batch: Batch, bill: Bill) -> PromptAnswer | None:
-        """Return the answer in one response of a batch; None if the question must be sent again at once."""
+        """Return the answer in one response of a batch; None if the request must be sent again."""
         unknown = Bill(unknown=batch.worst / len(batch.lines))
         try:
             if reply.failed:

@@ -20,7 +20,7 @@ _TOKENS_AT_ONCE = 128
 def loading(gpus: str) -> Generator[None]:
     """Lock the GPUs while a model is loading, because vLLM measures memory use during loading.
 
-    If two models load on one GPU at once, each measurement includes the weights of the other model, and a model may
+    If two models load on one GPU together, each measurement includes the weights of the other model, and a model may
     get no memory for its KV cache.
     """
     lock = Path(tempfile.gettempdir()) / f"care-vllm-{os.getuid()}-{gpus.replace(',', '-')}.lock"

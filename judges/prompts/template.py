@@ -53,7 +53,7 @@ class Template(BaseModel):
     needs : tuple of str
         Texts that an item must have; an item that lacks such a text gets no score.
     instructions, item : str
-        Jinja templates. Both may use the ends of the scale, ``low`` and ``high``; ``item`` also uses the item's texts.
+        Jinja templates. Both may use the limits of the scale, ``low`` and ``high``; ``item`` also uses item texts.
     prefill : str
         Text at the beginning of the model's answer.
     marker : str

@@ -142,7 +142,7 @@ def test_options_for_pairs_and_for_single_answers_are_not_mixed(here):
             "model_a",
             "--system",
             "model_a",
-        ): "model_a, model_a cannot be the columns of systems",
+        ): "model_a, model_a cannot name the systems",
         (
             "rate",
             scores,
@@ -150,7 +150,7 @@ def test_options_for_pairs_and_for_single_answers_are_not_mixed(here):
             *TWICE,
             "--system",
             "prompt",
-        ): "model_a, model_b, prompt cannot be the columns of systems",
+        ): "model_a, model_b, prompt cannot name the systems",
         (
             "rate",
             scores,

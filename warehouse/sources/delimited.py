@@ -1,6 +1,6 @@
 """Parser of delimited text files, such as CSV, TSV and exports from spreadsheets.
 
-pyarrow parses the file. With Python's ``csv``, CARE detects the separator and unclosed quotes, and finds line numbers.
+pyarrow parses the file. Python's ``csv`` module detects separators and unclosed quotes, and counts lines for messages.
 """
 
 import codecs
