@@ -1,4 +1,4 @@
-"""Settings of a fit: admission rule, penalties and aggregators.
+"""Settings of a fit: rule for admitting judges, penalties and aggregators.
 
 The module does not import numpy, because reading a configuration must be fast.
 """

@@ -166,7 +166,7 @@ def _steps(
 ) -> Iterator[list[dg.RunRequest]]:
     """Yield the run requests of each step until each stale partition has been requested once; fill in ``outcome``.
 
-    Partitions of killed runs (``lost``) are requested again, like fits that failed runs stored without a Dagster event.
+    Partitions of killed runs (``lost``) are requested again, and fits that a failed run stored without a Dagster event.
     """
     tried, first, repeated = Cursor(most=1), _requested(again, "a command requested it"), set[Partition]()
     left = _requested([key for key in lost if key[1] is not None], "an earlier run of this partition was killed")

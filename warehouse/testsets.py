@@ -111,7 +111,7 @@ class RecordedJudges(_Declared):
     )
 
     def accepts(self, judge: str) -> bool:
-        """Return whether these settings include the recorded scores of a judge."""
+        """Return whether these settings allow reading the recorded scores of a judge."""
         return self.judges is None or re.search(self.judges, judge) is not None
 
     def family(self, judge: str) -> str | None:

@@ -201,8 +201,8 @@ def rollback(workspace: Workspace, testset: str, why: str) -> FitVersion:
 def extend(workspace: Workspace, version: FitVersion) -> int:
     """Score items that were added after a pinned fit, with that fit's aggregators; return the number of items.
 
-    Only items of the latest panel are scored. An aggregator is left out unless a function of one item's scores closely
-    reproduces the aggregator's estimates.
+    Only items of the latest panel are scored. An aggregator is used only if a function of an item's own scores
+    closely reproduces its estimates.
     """
     testset = version.testset
     with workspace.warehouse.reader() as connection:

@@ -284,7 +284,7 @@ def index_version(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> str:
 
 
 def note_failures(workspace: Workspace, testset: str, failures: Mapping[str, str]) -> None:
-    """Store the errors of a test set's assets in its last run, or delete the stored errors if there are none."""
+    """Store the errors of a test set's last run; if no asset failed, delete the errors that were stored earlier."""
     folder = workspace.fit_folder(testset)
     if not failures:
         folder.remove(FailuresDocument)

@@ -258,12 +258,12 @@ def evidence_for(label_free: Array, posterior: Array, labels: Array) -> float:
 
 
 def confirmed_by_labels(posterior: Array, labels: Array, label_free: Array) -> dict[str, Any]:
-    """Test the states on binary labels, and return the results as a dict, empty for labels of more than two values.
+    """Test the states on binary labels, and return the results as a dict, empty for labels with more than two values.
 
-    - ``anchors_agree``: whether the labels agree with ``label_free``, the Q of each state without labels
+    - ``anchors_agree``: whether the labels agree with ``label_free``, each state's Q as found without labels
     - ``anchors_right`` (with twenty or more labels): accuracy of the states' predictions in ten-fold cross-validation
-    - ``labels_confirm`` (with twenty or more labels): whether the labels agree with ``label_free``, or this accuracy
-      is significantly higher than the frequency of the more frequent label
+    - ``labels_confirm`` (with twenty or more labels): whether the labels agree with ``label_free``, or the
+      accuracy ``anchors_right`` is significantly higher than the frequency of the more frequent label
     """
     if len(np.unique(labels)) > 2:
         return {}

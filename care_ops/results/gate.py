@@ -84,7 +84,7 @@ def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: flo
             raise TooFewLabelsError(
                 f"{' and '.join(f'{name} has {count} labels of random items' for name, count in counts.items())}, "
                 f"but each system needs {MIN_LABELS}: label "
-                f"{' and '.join(f'{more} more items of {name}' for name, more in lacking.items())}"
+                f"{' and '.join(f'{more} more random items of {name}' for name, more in lacking.items())}"
             )
     compared = replace(given, systems=[name if name in (new, old) else None for name in systems])
     rates = rates_at_looks(compared, level=level, of_these_items=False, seed=seed)

@@ -152,10 +152,11 @@ def may_gate(found: PeopleAgreement, bar: float = DEFAULT_BAR, measure: Measure 
 def gate_advice(
     scores: ScoreMatrix, estimate: Array, gold: Array, cut: float | None
 ) -> tuple[dict[str, tuple[GateAdvice, PeopleAgreement]], GateNeeds]:
-    """Return advice on whether the panel and each judge may gate a release and, without advice, the missing input.
+    """Return advice on whether the panel and each judge may gate a release; if there is none, return what is missing.
 
-    The bar is ``DEFAULT_BAR``. For gold labels of 0 and 1, an item passes if its score exceeds one half (if judges vote
-    0 or 1) or ``cut``. Other labels must be grades on the judge's scale; scores and grades are compared directly.
+    The minimum agreement is ``DEFAULT_BAR``. For gold labels of 0 and 1, an item passes if its score exceeds one half
+    (if judges vote 0 or 1) or ``cut``. Other labels must be grades on
+    the judge's scale; scores and grades are compared directly.
     """
     found: dict[str, tuple[GateAdvice, PeopleAgreement]] = {}
     votes, weights = is_binary(gold), np.ones(len(gold))

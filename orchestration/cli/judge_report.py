@@ -57,7 +57,7 @@ def judge_report(
     *,
     form: tables.Form,
 ) -> None:
-    """Compare the judges and the panel with human labels: agreement, bias, and permission to approve releases."""
+    """Compare the judges and the panel with human labels; report agreement, bias and who may approve releases."""
     from assets.table.judge_reports import PANEL, judge_reports
     from care_ops.results.judge_gate import DEFAULT_BAR, MEASURES, gate_sentence, may_gate
 

@@ -67,7 +67,7 @@ def label(
     ] = None,
     export: Annotated[Path | None, typer.Option(help="Write the unlabelled items to this CSV file, and exit.")] = None,
     html: Annotated[
-        Path | None, typer.Option(help="Write a web page for labelling the unlabelled items without CARE, and exit.")
+        Path | None, typer.Option(help="Write a web page for labelling on a computer without CARE, and exit.")
     ] = None,
     imported: Annotated[Path | None, typer.Option("--import", help="Import labels from this table, and exit.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random draw of items.")] = 0,

@@ -77,9 +77,11 @@ def test_a_margin_that_no_difference_can_exceed_is_refused():
 def test_too_few_labels_decide_nothing_and_name_how_many_more():
     estimate, labels, names = two_systems(np.random.default_rng(5), 0.0)
     few = np.where(np.cumsum(~np.isnan(labels)) <= 62, labels, np.nan)
-    with pytest.raises(TooFewLabelsError, match=r"old has 2 labels.*each system needs 5: label 3 more items of old$"):
+    with pytest.raises(
+        TooFewLabelsError, match=r"old has 2 labels.*each system needs 5: label 3 more random items of old$"
+    ):
         gate(Labelled(estimate, few, names), "new", "old")
-    with pytest.raises(TooFewLabelsError, match="label 5 more items of new and 3 more items of old"):
+    with pytest.raises(TooFewLabelsError, match="label 5 more random items of new and 3 more random items of old"):
         gate(Labelled(estimate, np.where(np.array(names) == "old", few, np.nan), names), "new", "old")
     with pytest.raises(InputError, match="no item belongs to the system older") as error:
         gate(Labelled(estimate, np.full(len(names), np.nan), names), "new", "older")

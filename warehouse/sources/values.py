@@ -12,7 +12,7 @@ from warehouse.sources.input_table import InputTable
 
 
 class Identifiers(NamedTuple):
-    """Distinct names of a column in order of first occurrence, and each row's index into them, shape (rows,)."""
+    """Distinct values of a column as names, in order of first occurrence, and each row's index into the names."""
 
     names: list[str]
     codes: NDArray[np.int32]
