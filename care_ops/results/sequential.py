@@ -127,7 +127,7 @@ def interval(evidence: Evidence, level: float) -> tuple[float, float]:
 
 
 def difference_interval(first: Evidence, second: Evidence, level: float) -> tuple[float, float]:
-    """Return the confidence interval for the difference between two systems, from the product of both betting capitals."""
+    """Return the confidence interval for the difference of two systems, from the product of both betting capitals."""
     together = first.log_capital[:, None] + second.log_capital[None, :]
     difference = first.means[:, None] - second.means[None, :]
     sampling, step = first.sampling + second.sampling, _step(first) + _step(second)
