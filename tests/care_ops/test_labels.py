@@ -32,7 +32,7 @@ def test_a_record_that_contradicts_itself_is_refused():
         Labels((Label("a", 1.0, "random"), Label("a", 0.0, "chosen")))
     with pytest.raises(InputError, match="item 'b' was drawn at random but has no probability"):
         Labels((Label("a", 1.0, "chosen", 0.5), Label("b", 0.0, "random")))
-    with pytest.raises(InputError, match=r"probability of item 'a' is 1\.5; give a number in \(0, 1\]"):
+    with pytest.raises(InputError, match=r"sampling probability 1\.5; give one in \(0, 1\]"):
         Label("a", 1.0, "random", 1.5)
     with pytest.raises(InputError, match="the label of item 'a' is nan"):
         Label("a", float("nan"))
