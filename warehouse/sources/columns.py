@@ -297,9 +297,9 @@ def judge_columns(
     if not judges:
         reasons_listed = listed([f"{left.column!r} is left out ({left.why})" for left in left_out])
         raise InputError(
-            f"{input_table.name}: no column contains a judge's scores{': ' if reasons_listed else ''}{reasons_listed}; "
+            f"{input_table.name}: no column has judge scores{': ' if reasons_listed else ''}{reasons_listed}; "
             f"give each judge a column of numbers, or of words such as {WORD_EXAMPLES}; {HOW_TO_ORDER}; to use a "
-            "column left out for its name, list all judges, each with --judge (columns.judge_columns in a workspace)"
+            "column left out by name, list all judges, each with --judge (columns.judge_columns in a workspace)"
         )
     return judges, left_out
 
