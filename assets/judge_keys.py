@@ -21,7 +21,7 @@ from warehouse.testsets import FilesSource, resolve
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-    from care_ops.scales import RescaledJudge
+    from care_ops.scales import RescaledJudge, Scale
     from warehouse.sources.files import RecordedTable
 
 _log = logging.getLogger(__name__)
@@ -52,10 +52,16 @@ def scales_of_asked(workspace: Workspace, testset: str) -> tuple[RescaledJudge, 
 
     panel = workspace.testset(testset).scale
     return tuple(
-        RescaledJudge(spec.name, spec.scale, panel, is_declared=True)
-        for spec in map(workspace.judge, workspace.judges_of(testset))
-        if panel is not None and spec.scale not in (None, panel) and not spec.engine.needs.recordings
+        RescaledJudge(judge, own, panel, is_declared=True)
+        for judge, own in own_scales(workspace, testset).items()
+        if panel is not None and own != panel
     )
+
+
+def own_scales(workspace: Workspace, testset: str) -> dict[str, Scale]:
+    """Return the declared scales of a test set's judges; recorded scores have no scale of their own."""
+    specs = map(workspace.judge, workspace.judges_of(testset))
+    return {s.name: s.scale for s in specs if s.scale is not None and not s.engine.needs.recordings}
 
 
 def engine_context(workspace: Workspace, ledger: Ledger | None = None) -> Context:

@@ -33,8 +33,7 @@ def read_source(workspace: Workspace, testset: str) -> list[ItemRecord]:
     flags = flagged(records) if workspace.pool.leave_out_flagged else {}
     if flags:
         _log.warning(
-            "Test set %s: left out %d of %d items, because they may contain prompt injections or invisible characters.",
-            *(testset, len(flags), len(records)),
+            "Test set %s: left out %d of %d items (possible prompt injections).", testset, len(flags), len(records)
         )
     return [record for record in records if record.item_id not in flags]
 
@@ -58,9 +57,7 @@ def _read_unforgotten(workspace: Workspace, testset: str) -> list[ItemRecord]:
     declared_columns = workspace.testset(testset).further_columns
     named_in([record.metadata for record in records], declared_columns, f"test set {testset!r}")
     kept = [r for r in records if not forgotten or forgotten_key(testset, r.item_id) not in forgotten]
-    _log.debug(
-        "test set %s: read %d items, left out %d (removed on request)", testset, len(records), len(records) - len(kept)
-    )
+    _log.debug("test set %s: read %d items, left out %d (removed)", testset, len(records), len(records) - len(kept))
     return kept
 
 

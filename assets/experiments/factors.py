@@ -1,6 +1,6 @@
 """Experiments on recorded panels: the quality factor, text features, and dummy judges."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -84,20 +84,21 @@ def _orders(panel: ExperimentPanel) -> ExperimentFindings:
 def run_features(workspace: Workspace) -> ExperimentFindings:
     """Correlate each factor, and the confounder of CARE-Tensor, with each feature of the items."""
     described = [(panel, *_features(workspace, panel)) for panel in panels(workspace)]
-    latents = workspace.workers.map(_latents, [panel for panel, names, _ in described if names])
-    return joined([_correlations(*one, latents) for one in described], NO_PANEL)
+    found = [panel for panel, names, _ in described if names and len({*panel.units}) >= MIN_ITEMS]
+    latents = dict(zip((p.testset for p in found), workspace.workers.map(_latents, found), strict=True))
+    return joined([_correlations(*one, latents.get(one[0].testset, ())) for one in described], NO_PANEL)
 
 
 def _correlations(
-    panel: ExperimentPanel, names: list[str], features: Array, latents: Iterator[list[_Latent]]
+    panel: ExperimentPanel, names: list[str], features: Array, latents: Sequence[_Latent]
 ) -> ExperimentFindings:
     if not names:
         return ExperimentFindings([f"{panel.testset}: not computed, as items have no responses or declared features."])
-    by_unit, of_panel = mean_by_unit(features, panel.units), next(latents)
+    by_unit = mean_by_unit(features, panel.units)
     if len(by_unit) < MIN_ITEMS:
         return ExperimentFindings([f"{panel.testset}: not computed: {len(by_unit)} of {MIN_ITEMS} split units."])
     parts = list[ExperimentFindings]()
-    for rows, latent, way in of_panel:
+    for rows, latent, way in latents:
         r = feature_correlations(mean_by_unit(latent, panel.units), by_unit)
         found = {
             f"{row}/{name}{way}": float(value)

@@ -11,7 +11,7 @@ import dagster as dg
 from assets.fit.made import asset_of_testsets
 from assets.fit.stages import fit_code
 from assets.hashing import content_hash
-from assets.judge_keys import scales_of_asked
+from assets.judge_keys import own_scales, scales_of_asked
 from assets.metadata import table
 from assets.versions import panel_version
 from assets.workspace import Workspace
@@ -99,10 +99,8 @@ def _on_one_scale(
     """Rescale judges to the test set's scale or, without a declared scale, to the scale of most recorded judges."""
     from care_ops.scales import rescale, to_common_scale
 
-    specs = [workspace.judge(judge) for judge in scores.judges]
-    own = {spec.name: spec.scale for spec in specs if spec.scale is not None and not spec.engine.needs.recordings}
-    have_one = len({*own.values()}) + (len(own) < len(specs)) < 2
-    if workspace.testset(testset).scale is None and own and not have_one:
+    own = {judge: scale for judge, scale in own_scales(workspace, testset).items() if judge in scores.judges}
+    if own and workspace.testset(testset).scale is None:
         try:
             return to_common_scale(scores, None, own)
         except InputError as error:  # recorded scores without limits have no common scale with grades

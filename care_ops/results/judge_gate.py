@@ -155,8 +155,8 @@ def gate_advice(
     """Return advice on whether the panel and each judge may gate a release; if there is none, return what is missing.
 
     The minimum agreement is ``DEFAULT_BAR``. For gold labels of 0 and 1, an item passes if its score exceeds one half
-    (if judges vote 0 or 1) or ``cut``. Other labels must be grades on
-    the judge's scale; scores and grades are compared directly.
+    (if judges vote 0 or 1) or ``cut``. Other labels must be grades on the judge's scale;
+    scores and grades are compared directly.
     """
     found: dict[str, tuple[GateAdvice, PeopleAgreement]] = {}
     votes, weights = is_binary(gold), np.ones(len(gold))

@@ -102,11 +102,11 @@ def plain(name: str) -> str:
     return re.sub(r"[\s_.\-:]+", "", name).casefold()
 
 
-def find(where: str, names: Sequence[str], synonyms: Sequence[str], remedy: str) -> str | None:
+def find(where: str, names: Sequence[str], synonyms: Sequence[str], remedy: str | None = None) -> str | None:
     """Return the column whose name matches one of ``synonyms`` (the first has precedence); None if none matches.
 
     Raises ``InputError`` if several columns match. The message begins with ``where``, such as the path of the file, and
-    ends with ``remedy``.
+    ends with ``remedy``; by default, to rename one of the columns.
     """
     usual = synonyms[0]
     if usual in names:
@@ -115,6 +115,7 @@ def find(where: str, names: Sequence[str], synonyms: Sequence[str], remedy: str)
         candidates = [name for name in names if is_called(name, wanted)]
         if len(candidates) > 1:
             several = listed([repr(name) for name in candidates])
+            remedy = remedy or f"rename one of them to {usual}"
             raise InputError(f"{where}: several columns match the name {usual}: {several}; {remedy}")
         if candidates:
             return candidates[0]
@@ -151,7 +152,7 @@ def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> 
 
 def needed(input_table: InputTable, synonyms: Sequence[str], shape: str) -> str:
     """Return the column that matches a synonym; otherwise raise ``InputError`` with the explanation ``shape``."""
-    column = find(input_table.name, input_table.names, synonyms, f"rename one of them to {synonyms[0]}")
+    column = find(input_table.name, input_table.names, synonyms)
     if column is None:
         raise InputError(
             f"{input_table.name}: no column {synonyms[0]!r}; {shape}, so rename one of the columns "

@@ -264,7 +264,7 @@ def read_label_cells(
         input_table, item = whole_items(input_table, item)
     columns = {"item": item, "label": needed(input_table, LABEL, "labels need the columns item_id and label")}
     for role, usual in LABEL_COLUMNS.items():
-        if (column := find(where, names, usual, f"rename one of them to {usual[0]}")) is not None:
+        if (column := find(where, names, usual)) is not None:
             columns[role] = column
     ids = as_texts(identifiers(input_table, item))
     values, notes = numbers(input_table, [columns["label"]], options.decimal, order=options.grades)
