@@ -84,11 +84,11 @@ def fit(
     from assets.table.options import FitOptions, table_config
 
     folder = tables.output_folder(out, scores, "fit")
-    of_panel, of_judges = tables.declared_scales(scale or ())
-    given: Any = {"scale": of_panel, "scales": of_judges, "calibrate": calibrate, "intervals": intervals}
+    inputs = tables.TableInputs(scores, items, judges, labels, *tables.declared_scales(scale or ()))
+    given: Any = {"scale": inputs.scale, "scales": inputs.scales, "calibrate": calibrate, "intervals": intervals}
     given |= {"aggregators": aggregator, "system": system, "features": features, "shuffled": shuffled}
     config = table_config(FitOptions(**given, **settings))
-    table = tables.read_table(scores, items, judges, labels, form, (of_panel, of_judges))
+    table = tables.read_table(inputs, form)
     if labels is not None and not len(table.labels):
         errors.print(f"{labels} contains no labels yet; fill in its column `label`", style="yellow")
     if any(record.response_2 for record in table.records) and (hint := unnamed_systems(table, config)):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assets.table.reading import TableInputs
 from care_ops.errors import InputError, counted
 from orchestration.cli import rate, tables
 from orchestration.cli.output import Json, console, errors, show
@@ -68,13 +67,8 @@ def judge_report(
             "--by auc needs --bar, because the default of .6 is for kappas; give a minimum AUC, such as --bar 0.9"
         )
     bar = DEFAULT_BAR if bar is None else bar
-    if workspace is not None:
-        tables.refuse_given(rate.OF_TABLES, form, items=items, judges=judges, scale=scale, fit_labels=fit_labels)
-        table, given, config = rate.of_workspace(workspace, str(scores), labels, drawn, None, rates=False)
-        config = config if cut is None else replace(config, fit=replace(config.fit, cut=cut))
-    else:
-        inputs = TableInputs(scores, items, judges, fit_labels, *tables.declared_scales(scale or ()))
-        table, given, config = rate.read_with_labels(inputs, labels, drawn, None, form, cut)
+    inputs = tables.TableInputs(scores, items, judges, fit_labels, *tables.declared_scales(scale or ()))
+    table, given, config = rate.read_sample(inputs, labels, drawn, None, workspace, form, cut=cut, rates=False)
     found = judge_reports(table, given, config, only=of, level=level)
     if found.ties:
         errors.print(f"{counted(found.ties, 'tie')} left out: the report uses only labels that prefer one answer")

@@ -112,7 +112,7 @@ def _of_tables(
 
     if items is scores is None:
         raise InputError("`care label` takes either a test set of the workspace or --items (or --scores with texts)")
-    table = None if scores is None else tables.read_table(scores, None, None, None, form)
+    table = None if scores is None else tables.read_table(tables.TableInputs(scores), form)
     records, panel = ({}, None) if table is None else (table.items, table.scores)
     if items is not None and items != scores:
         item = form.columns.item_id if table is None else usual_item(table.readings[0], form.columns)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from assets.table.reading import TableInputs
 from care_ops.errors import InputError
 from orchestration.cli import tables
 from orchestration.cli.output import Json, console, errors, show, watching
@@ -16,12 +15,13 @@ from orchestration.cli.output import Json, console, errors, show, watching
 if TYPE_CHECKING:
     from assets.table.fitting import ScoreTable, TableConfig
     from assets.table.rating import RatingOptions
+    from assets.table.reading import TableInputs
     from care_ops.labels import Labels as LabelRecord
     from care_ops.results.gate import Decision
     from care_ops.results.rates import Rate
     from care_ops.results.repeats import VarianceSplit
 
-OF_TABLES = "applies only to tables; --workspace reads the test set's file instead. Leave out one of the two options"
+_OF_TABLES = "applies only to tables; --workspace reads the test set's file instead. Leave out one of the two options"
 
 REGRESSION, NOT_ENOUGH, JUDGE_CHANGED = 3, 4, 6
 """Exit codes of ``care gate``, in addition to 1 for a failure and 2 for invalid input."""
@@ -89,12 +89,8 @@ def rate(
 
     if sequential and width is not None:
         raise InputError("--width cannot be combined with --sequential; leave out one of the two options")
-    if workspace is not None:
-        tables.refuse_given(OF_TABLES, form, items=items, judges=judges, scale=scale, fit_labels=fit_labels)
-        table, given, config = of_workspace(workspace, str(scores), labels, drawn, system)
-    else:
-        inputs = TableInputs(scores, items, judges, fit_labels, *tables.declared_scales(scale or ()))
-        table, given, config = read_with_labels(inputs, labels, drawn, system, form)
+    inputs = tables.TableInputs(scores, items, judges, fit_labels, *tables.declared_scales(scale or ()))
+    table, given, config = read_sample(inputs, labels, drawn, system, workspace, form)
     _print_checks(table, given, config)
     options: RatingOptions = {"level": level, "sequential": sequential, "label_bounds": label_bounds, "pass_k": pass_k}
     options["population"] = population
@@ -153,16 +149,12 @@ def gate(
     from assets.table.rating import gate_table, score_variance
     from care_ops.results.gate import TooFewLabelsError
 
-    if workspace is not None:
-        tables.refuse_given(OF_TABLES, form, items=items, judges=judges, scale=scale, fit_labels=fit_labels)
-        table, given, config = of_workspace(workspace, str(scores), labels, drawn, system, gate=True)
-    elif labels is None or not system:
+    if workspace is None and (labels is None or not system):
         needed = {"--labels labels.csv": labels, "--system model (a column of --items)": system}
         missing = " and ".join(option for option, given in needed.items() if not given)
         raise InputError(f"nothing was compared: give {missing} or, for a test set, --workspace")
-    else:
-        inputs = TableInputs(scores, items, judges, fit_labels, *tables.declared_scales(scale or ()))
-        table, given, config = read_with_labels(inputs, labels, drawn, system, form)
+    inputs = tables.TableInputs(scores, items, judges, fit_labels, *tables.declared_scales(scale or ()))
+    table, given, config = read_sample(inputs, labels, drawn, system, workspace, form, gate=True)
     _print_checks(table, given, config)
     options: RatingOptions = {"level": level, "sequential": sequential, "label_bounds": label_bounds, "pass_k": pass_k}
     try:
@@ -185,51 +177,48 @@ def gate(
         raise typer.Exit(REGRESSION if passes is False else NOT_ENOUGH)
 
 
-def of_workspace(
-    root: Path,
-    testset: str,
+def read_sample(
+    inputs: TableInputs,
     labels: Path | None,
     drawn: Drawn,
     system: list[str] | None,
+    workspace: Path | None,
+    form: tables.Form,
     *,
+    cut: float | None = None,
     gate: bool = False,
     rates: bool = True,
 ) -> tuple[ScoreTable, LabelRecord, TableConfig]:
-    """Return a test set's scores, labels and settings; exit with 6 if ``gate`` is True and a judge has changed."""
-    from assets.judging.retests import changed_judges
+    """Return the scores, labels and settings of tables or, with ``workspace``, of the test set ``inputs.scores``.
+
+    Prints how each table was read. Exits with 6 if ``gate`` is True and a judge of the test set has changed.
+    """
     from assets.labels import read_labels
-    from assets.table.rating import workspace_table
+    from assets.table.rating import read_rated_table, workspace_table
+
+    if workspace is None:
+        if labels is None:
+            raise InputError("there are no labels to compare with; give --labels, a table with item_id and label")
+        how = form.columns, form.reading, tables.print_reading
+        return read_rated_table(inputs, labels, *how, drawn=drawn, systems=system or (), cut=cut)
+    from assets.judging.retests import changed_judges
     from care_ops.results.attribution import of_judges
     from orchestration.stores import read_workspace
 
-    loaded = read_workspace(root)
+    given = {"items": inputs.items, "judges": inputs.judges, "scale": inputs.scale or inputs.scales}
+    tables.refuse_given(_OF_TABLES, form, **given, fit_labels=inputs.labels)
+    loaded, testset = read_workspace(workspace), str(inputs.scores)
     if gate and (judges := changed_judges(loaded, loaded.testset(testset).name)):
         console.print(f"the systems are not compared until the test set has new labels: {' '.join(of_judges(judges))}")
         raise typer.Exit(JUDGE_CHANGED)
     table, config = workspace_table(loaded, testset, tuple(system or ()))
+    config = config if cut is None else replace(config, fit=replace(config.fit, cut=cut))
     if rates and not config.systems:
         raise InputError(f"test set {testset!r} declares no column of systems; set --system, or `systems` in its file")
     file = labels or loaded.labels_file(testset)
     if file is None:
         raise InputError(f"test set {testset!r} has no labels in care.yaml; give a table of labels with --labels")
     return table, read_labels(file, report=tables.print_reading, unstated=drawn), config
-
-
-def read_with_labels(
-    inputs: TableInputs,
-    labels: Path | None,
-    drawn: Drawn,
-    system: list[str] | None,
-    form: tables.Form,
-    cut: float | None = None,
-) -> tuple[ScoreTable, LabelRecord, TableConfig]:
-    """Read the tables of scores, labels, items and judges, and print how each table was read."""
-    from assets.table.rating import read_rated_table
-
-    if labels is None:
-        raise InputError("there are no labels to compare with; give --labels, a table with item_id and label")
-    how = form.columns, form.reading, tables.print_reading
-    return read_rated_table(inputs, labels, *how, drawn=drawn, systems=system or (), cut=cut)
 
 
 def variance_sentence(split: VarianceSplit) -> str:

@@ -37,10 +37,10 @@ def select(
     from assets.table.selecting import Search, select_table
 
     search = Search(aggregator, criterion, share)
-    scales = tables.declared_scales(scale or ())
-    table = tables.read_table(scores, items, None, None, form, scales)
+    inputs = tables.TableInputs(scores, items, None, None, *tables.declared_scales(scale or ()))
+    table = tables.read_table(inputs, form)
     with watching("trying penalties") as watch:
-        choice = select_table(table, search, FitConfig(cut=cut, seed=seed, scale=scales[0]), watch)
+        choice = select_table(table, search, FitConfig(cut=cut, seed=seed, scale=inputs.scale), watch)
     fit = typed_again(context, ["fit"], **dict.fromkeys(_NOT_OF_FIT))
     _print(choice, fit, as_json=json)
 
@@ -57,13 +57,12 @@ def _print(choice: Choice, fit: str, *, as_json: bool) -> None:
         }
         for c in selection.candidates
     ]
-    settings = {"gamma": choice.gamma, "tau": choice.tau}
     if as_json:
         document = {
             "aggregator": selection.aggregator,
             "criterion": selection.criterion,
             "labels_used": selection.labels_used,
-            "fit": settings,
+            "fit": {"gamma": choice.gamma, "tau": choice.tau},
             "grid": grid,
             "measured_on_the_rest": measured,
         }
@@ -73,7 +72,7 @@ def _print(choice: Choice, fit: str, *, as_json: bool) -> None:
     from assets.table.rows import in_words
 
     show(in_words(measured), "evaluation on the held-out items", as_json=False)
-    gamma, tau = f"{settings['gamma']:.6g}", f"{settings['tau']:.6g}"
+    gamma, tau = f"{choice.gamma:.6g}", f"{choice.tau:.6g}"
     console.print(f"to fit this table with these penalties: {fit} --gamma {gamma} --tau {tau}")
     added = "" if selection.aggregator in DEFAULT_AGGREGATORS else f"aggregators: [care, {selection.aggregator}], "
     console.print(f"in care.yaml, write: fit: {{{added}gamma: {gamma}, tau: {tau}}}", markup=False)

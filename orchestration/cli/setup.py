@@ -91,7 +91,7 @@ def testset_of(
     file = folder / "testsets" / f"{name}.yaml"
     if file.exists():
         raise InputError(f"{file} exists already; delete it, or give the new test set another name")
-    table = tables.read_table(scores, items, judges, None, form, of_scales)
+    table = tables.read_table(tables.TableInputs(scores, items, judges, None, *of_scales), form)
     file.parent.mkdir(parents=True, exist_ok=True)
     written = testset_yaml(folder, name, table, scores, items, of_scales, system, form.columns, form.reading)
     file.write_text(written, encoding="utf-8")

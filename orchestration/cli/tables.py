@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import fields
 from functools import wraps
 from pathlib import Path
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, 
 import typer
 from rich.markup import escape
 
-from assets.table.reading import TableInputs, reading_options, score_columns
+from assets.table.reading import TableInputs as TableInputs
 from assets.table.reading import declared_scales as declared_scales
 from assets.table.reading import read_table as read_inputs
+from assets.table.reading import reading_options, score_columns
 from care_ops.config import AdmissionRule, Calibration, FitConfig, StructureConfig, explained
 from care_ops.errors import InputError
 from orchestration.cli.output import errors
@@ -22,7 +23,6 @@ from warehouse.testsets import ReadingOptions, ScoreColumns
 
 if TYPE_CHECKING:
     from assets.table.fitting import ScoreTable
-    from care_ops.scales import Scale as ScaleOfScores
     from warehouse.sources.reading import Reading
 
 Scores = Annotated[
@@ -163,16 +163,8 @@ def output_folder(out: Path | None, scores: Path, command: str) -> Path:
     return folder
 
 
-def read_table(
-    scores: Path,
-    items: Path | None,
-    judges: Path | None,
-    labels: Path | None,
-    form: Form,
-    scales: tuple[ScaleOfScores | None, Mapping[str, ScaleOfScores]] = (None, {}),
-) -> ScoreTable:
+def read_table(inputs: TableInputs, form: Form) -> ScoreTable:
     """Read a table of scores, and optional tables of items, judges and labels; print how each table was read."""
-    inputs = TableInputs(scores, items, judges, labels, *scales)
     return read_inputs(inputs, form.columns, form.reading, print_reading)
 
 
