@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import dagster as dg
@@ -47,44 +48,54 @@ def build_sensors(
         dg.DefaultSensorStatus.RUNNING if asked_for else dg.DefaultSensorStatus.STOPPED
         for asked_for in (runs, runs or watch)
     )
+    alert_on_failure = dg.run_failure_sensor(
+        name=mount.name("alert_on_failure"),
+        default_status=of_others,
+        description="Sends an alert to the recipients in `alerts` of care.yaml if a run failed and is not retried.",
+    )
     return [
-        _workspace_sensor(folder, mount, load, of_others),
-        _stale_assets_sensor(folder, mount, load, of_stale),
-        _alert_on_failure(folder, mount, load, of_others),
+        dg.SensorDefinition(
+            name=mount.name("workspace_sensor"),
+            evaluation_fn=partial(_update_partitions_and_alerts, folder, load),
+            minimum_interval_seconds=_WATCHED_EVERY_S,
+            default_status=of_others,
+            description="Adds and deletes partitions of test sets and judges; sends new and resolved alerts.",
+        ),
+        dg.SensorDefinition(
+            name=mount.name("stale_assets_sensor"),
+            evaluation_fn=partial(_request_stale_assets, folder, load),
+            job_name=IMPLICIT_ASSET_JOB,  # the only job that holds assets of different partitions
+            minimum_interval_seconds=_REQUESTED_EVERY_S,
+            default_status=of_stale,
+            description="Requests runs of stale assets. With `nightly` in care.yaml, it waits for the schedule. With "
+            "`on_change`, or without either setting, it requests runs as soon as files change.",
+        ),
+        alert_on_failure(partial(_report_failed_run, folder, mount, load)),
     ]
 
 
-def _workspace_sensor(
-    folder: Path, mount: Mount, load: Callable[[], Workspace], status: dg.DefaultSensorStatus
-) -> dg.SensorDefinition:
-    @dg.sensor(
-        name=mount.name("workspace_sensor"),
-        minimum_interval_seconds=_WATCHED_EVERY_S,
-        default_status=status,
-        description="Adds and deletes partitions of test sets and judges; sends new and resolved alerts.",
-    )
-    def workspace_sensor(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        from orchestration.instance import follow_partitions
+def _update_partitions_and_alerts(
+    folder: Path, load: Callable[[], Workspace], context: dg.SensorEvaluationContext
+) -> dg.SkipReason:
+    from orchestration.instance import follow_partitions
 
-        settings = read_settings(folder)
-        unreadable = Notifier(settings.alerts, folder, data_folder(folder, settings) / "dagster")
-        try:
-            workspace = load()
-        except CareError as error:
-            with suppress(AlertError):  # the next tick tries again
-                unreadable.report(Alert("workspace unreadable", str(error)))
-                unreadable.send()
-            return dg.SkipReason(f"the workspace cannot be read: {error}")
-        follow_partitions(workspace, context.instance)
-        with suppress(AlertError):
-            unreadable.resolve(lambda _: True)
+    settings = read_settings(folder)
+    unreadable = Notifier(settings.alerts, folder, data_folder(folder, settings) / "dagster")
+    try:
+        workspace = load()
+    except CareError as error:
+        with suppress(AlertError):  # the next tick tries again
+            unreadable.report(Alert("workspace unreadable", str(error)))
             unreadable.send()
-        notifier = notifier_of(workspace, settings.alerts)
-        if notifier.has_recipient:
-            _notify(notifier, workspace, context.instance, settings)
-        return dg.SkipReason("partitions and alerts are up to date")
-
-    return workspace_sensor
+        return dg.SkipReason(f"the workspace cannot be read: {error}")
+    follow_partitions(workspace, context.instance)
+    with suppress(AlertError):
+        unreadable.resolve(lambda _: True)
+        unreadable.send()
+    notifier = notifier_of(workspace, settings.alerts)
+    if notifier.has_recipient:
+        _notify(notifier, workspace, context.instance, settings)
+    return dg.SkipReason("partitions and alerts are up to date")
 
 
 def _notify(notifier: Notifier, workspace: Workspace, instance: dg.DagsterInstance, settings: Settings) -> None:
@@ -104,57 +115,38 @@ def _notify(notifier: Notifier, workspace: Workspace, instance: dg.DagsterInstan
         notifier.send_heartbeat(last, latest_bill_message(workspace))
 
 
-def _stale_assets_sensor(
-    folder: Path, mount: Mount, load: Callable[[], Workspace], status: dg.DefaultSensorStatus
-) -> dg.SensorDefinition:
-    @dg.sensor(
-        name=mount.name("stale_assets_sensor"),
-        job_name=IMPLICIT_ASSET_JOB,  # the only job that holds assets of different partitions
-        minimum_interval_seconds=_REQUESTED_EVERY_S,
-        default_status=status,
-        description="Requests runs of stale assets. With `nightly` in care.yaml, it waits for the schedule. With "
-        "`on_change`, or without either setting, it requests runs as soon as files change.",
-    )
-    def stale_assets_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        from orchestration.requests import request_stale
+def _request_stale_assets(
+    folder: Path, load: Callable[[], Workspace], context: dg.SensorEvaluationContext
+) -> dg.SensorResult:
+    from orchestration.requests import request_stale
 
-        seen = record_of(Cursor, json.loads(context.cursor or "{}"))
-        settings = read_settings(folder)
-        only_nightly = settings.nightly is not None and not settings.on_change
-        asked, seen = request_stale(load(), context.instance, seen, only_nightly=only_nightly)
-        cursor = json.dumps(asdict(seen))
-        return dg.SensorResult(asked, None if asked else "no run requested: no stale partition is ready to run", cursor)
-
-    return stale_assets_sensor
+    seen = record_of(Cursor, json.loads(context.cursor or "{}"))
+    settings = read_settings(folder)
+    only_nightly = settings.nightly is not None and not settings.on_change
+    asked, seen = request_stale(load(), context.instance, seen, only_nightly=only_nightly)
+    cursor = json.dumps(asdict(seen))
+    return dg.SensorResult(asked, None if asked else "no run requested: no stale partition is ready to run", cursor)
 
 
-def _alert_on_failure(
-    folder: Path, mount: Mount, load: Callable[[], Workspace], status: dg.DefaultSensorStatus
-) -> dg.SensorDefinition:
-    @dg.run_failure_sensor(
-        name=mount.name("alert_on_failure"),
-        default_status=status,
-        description="Sends an alert to the recipients in `alerts` of care.yaml if a run failed and is not retried.",
-    )
-    def alert_on_failure(context: dg.RunFailureSensorContext) -> None:
-        tags = context.dagster_run.tags
-        if not is_ours(mount, context.instance, context.dagster_run):
-            return
-        if tags.get(LAUNCHED_BY) == CARE_RUN or "true" in (tags.get(_WILL_RETRY_TAG), tags.get(TRIED_AGAIN)):
-            return  # `care run` reports its own failures, and a retry may succeed
-        run, events = context.dagster_run, context.get_step_failure_events()
-        failures = [event for event in events if not is_blocked(event.step_failure_data)]
-        if events and not failures:
-            return  # a fit awaits review, which `workspace_sensor` reports
-        try:
-            workspace = load()
-        except CareError as error:  # `workspace_sensor` sends an alert
-            context.log.info(f"the failure of this run is not recorded, because the workspace cannot be read: {error}")
-            return
-        causes = failures_of_run(workspace, context.instance, run, failures)
-        note_failures_of_run(workspace, causes)
-        notifier = notifier_of(workspace, read_settings(folder).alerts)
-        report_failures(notifier, causes)
-        notifier.send()
-
-    return alert_on_failure
+def _report_failed_run(
+    folder: Path, mount: Mount, load: Callable[[], Workspace], context: dg.RunFailureSensorContext
+) -> None:
+    tags = context.dagster_run.tags
+    if not is_ours(mount, context.instance, context.dagster_run):
+        return
+    if tags.get(LAUNCHED_BY) == CARE_RUN or "true" in (tags.get(_WILL_RETRY_TAG), tags.get(TRIED_AGAIN)):
+        return  # `care run` reports its own failures, and a retry may succeed
+    run, events = context.dagster_run, context.get_step_failure_events()
+    failures = [event for event in events if not is_blocked(event.step_failure_data)]
+    if events and not failures:
+        return  # a fit awaits review, which `workspace_sensor` reports
+    try:
+        workspace = load()
+    except CareError as error:  # `workspace_sensor` sends an alert
+        context.log.info(f"the failure of this run is not recorded, because the workspace cannot be read: {error}")
+        return
+    causes = failures_of_run(workspace, context.instance, run, failures)
+    note_failures_of_run(workspace, causes)
+    notifier = notifier_of(workspace, read_settings(folder).alerts)
+    report_failures(notifier, causes)
+    notifier.send()
