@@ -95,7 +95,6 @@ class Outcome:
 
 
 def run_stale(
-    defs: dg.Definitions,
     workspace: Workspace,
     instance: dg.DagsterInstance,
     *,
@@ -127,6 +126,7 @@ def run_stale(
     KeyboardInterrupt
         A signal has ended the run.
     """
+    defs = build_defs(workspace.root, workspace)  # later changes of files must not affect this run
     assets, outcome = _selected_assets(defs, selection), Outcome()
     wants = partial(_wants, testset=testset, judge=judge)
     with _interruptible() as raise_if_interrupted, closing(workspace.workers):

@@ -28,20 +28,12 @@ Why = Annotated[str, typer.Option(help="Reason for publishing the fit; CARE stor
 _JUDGES_SHOWN = 10
 
 
-def _load(workspace: Path) -> Workspace:
-    from orchestration.stores import read_workspace
-
-    return read_workspace(workspace)
-
-
 def _update(loaded: Workspace, testset: str) -> Outcome:
-    from orchestration.definitions import build_defs
     from orchestration.instance import workspace_instance
     from orchestration.runner import run_stale
 
     with workspace_instance(loaded) as instance:
-        defs = build_defs(loaded.root, loaded)
-        return run_stale(defs, loaded, instance, testset=testset, again=[("review", testset)])
+        return run_stale(loaded, instance, testset=testset, again=[("review", testset)])
 
 
 def _end(outcome: Outcome, published: str) -> None:
@@ -83,8 +75,9 @@ def list_fits(
     """List a test set's stored fits with their states, and the changes from each fit to the next."""
     from assets.publication.fit_versions import history as rows_of
     from assets.report.verdicts import current_verdicts
+    from orchestration.stores import read_workspace
 
-    loaded = _load(workspace)
+    loaded = read_workspace(workspace)
     show(rows_of(loaded, testset), f"{testset}: fits, newest first", as_json=json)
     verdict = None if json else current_verdicts(loaded).get(testset)
     if verdict is not None and verdict.state == "held back":
@@ -104,8 +97,9 @@ def diff(
     """Show which judges' weights and which items' scores changed most between two fits, and why."""
     from assets.publication.differences import difference
     from assets.publication.fit_versions import find
+    from orchestration.stores import read_workspace
 
-    loaded = _load(workspace)
+    loaded = read_workspace(workspace)
     pair = (find(loaded, before), find(loaded, after)) if after is not None else _last_two(loaded, before)
     changes = difference(loaded, *pair, aggregator)
     if json:

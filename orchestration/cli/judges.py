@@ -50,19 +50,18 @@ def new(
     folder = folder_of(workspace, "judges")
     asked = {"kind": engine, "revision": revision, "base_url": base_url, "api_key_env": api_key_env}
     asked |= {"template": template, "profile": None if profile == "care" else profile}
+    asked = {key: value for key, value in asked.items() if value is not None}
     if panel is not None:
-        shared = {key: value for key, value in asked.items() if value is not None}
-        _must_be_usable(panel, {"model": "any", "revision": "0" * 40, **shared}, workspace)  # pinned later
-        files = judge_files(find(panel), shared, as_paper=profile == "paper")
+        _must_be_usable(panel, {"model": "any", "revision": "0" * 40, **asked}, workspace)  # pinned later
+        files = judge_files(find(panel), asked, as_paper=profile == "paper")
     else:
         if name is None or sum(given is not None for given in (model, program, file)) != 1:
             raise InputError("no judge is named; give a name and one of --model, --program or --file, or give --panel")
         # A path may be relative to the current folder.
         if file is not None and not (workspace / file).exists() and Path(file).exists():
             file = os.path.relpath(Path(file).absolute(), workspace.absolute())
-        settings = asked | {"model": model} if model else {"kind": "program", "program": program, "file": file}
-        settings = {key: value for key, value in settings.items() if value is not None}
-        settings = with_fence(settings) if model else settings
+        of_program = {"program": program} if file is None else {"file": file}
+        settings = with_fence({**asked, "model": model}) if model else {"kind": "program", **of_program}
         _must_be_usable(name, settings, workspace)
         files = {name: judge_yaml(family=family, engine=settings)}
     _write_new(folder, files)
@@ -189,7 +188,6 @@ def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], work
     """
     from assets.report.retests import last_retest
     from judges.items import FROM_A_FILE
-    from orchestration.definitions import build_defs
     from orchestration.instance import workspace_instance
     from orchestration.locks import locked_workspace
     from orchestration.runner import run_stale
@@ -200,8 +198,8 @@ def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], work
         if loaded.canary.items == 0:
             raise InputError("care.yaml: `canary: {items: 0}` turns retests off; set a number of items above 0")
         with workspace_instance(loaded) as instance:
-            defs, again = build_defs(loaded.root, loaded), _canary_and_pages(loaded, name)
-            outcome = run_stale(defs, loaded, instance, selection="key:canary", judge=name, again=again)
+            again = _canary_and_pages(loaded, name)
+            outcome = run_stale(loaded, instance, selection="key:canary", judge=name, again=again)
             found = last_retest(instance, name)
     print_failures(outcome)
     if outcome.failures:

@@ -170,7 +170,6 @@ def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: 
 
 
 def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | None, judge: str | None) -> Outcome:
-    from orchestration.definitions import build_defs
     from orchestration.instance import delete_old_runs, launcher_that_ends_runs_of_commands, workspace_instance
     from orchestration.runner import run_stale
 
@@ -187,15 +186,7 @@ def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | N
             if not display.disable:
                 display.console.print(f"  {label}", style="dim")
 
-        outcome = run_stale(
-            build_defs(loaded.root, loaded),  # later changes of files must not affect this run
-            loaded,
-            instance,
-            selection=select,
-            testset=testset,
-            judge=judge,
-            progress=progress,
-        )
+        outcome = run_stale(loaded, instance, selection=select, testset=testset, judge=judge, progress=progress)
         delete_old_runs(loaded, instance)
         return outcome
 
@@ -209,12 +200,11 @@ def results(workspace: Workspace) -> list[dict[str, Any]]:
     from care_ops.records import Evaluation
 
     with workspace.warehouse.reader() as connection:
-        cursor = connection.execute(
+        found = connection.sql(
             "SELECT f.testset, f.aggregator, f.labels_used AS labels, e.n, e.auc, e.tau, e.accuracy, e.mae, "
             "e.mae_filled FROM latest_fits f JOIN evaluations e USING (fit_id)"
         )
-        names = [column[0] for column in cursor.description or ()]
-        every_row = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        every_row = found.to_arrow_table().to_pylist()
     order = {name: position for position, name in enumerate(workspace.fit.aggregators)}
     rows = [row for row in every_row if row["testset"] in workspace.testsets and row["aggregator"] in order]
     for testset in {row["testset"] for row in rows}:

@@ -197,7 +197,7 @@ def test_a_waiting_dagster_run_holds_no_pool_slot(workspace_after_run):
                 patch.setattr("orchestration.instance._BEGINNING_S", 0.0)
                 end_abandoned_runs(workspace, instance)
             assert instance.get_run_by_id(waiting).status is dg.DagsterRunStatus.STARTED
-            outcome = run_stale(build_defs(workspace.root, workspace), workspace, instance)
+            outcome = run_stale(workspace, instance)
             assert (outcome.failures, outcome.left_to_daemon) == ({}, 1)
         assert process.wait(timeout=120) == 0, process.output()
         assert instance.get_run_by_id(waiting).status is dg.DagsterRunStatus.SUCCESS
@@ -216,8 +216,7 @@ def test_care_run_leaves_results_to_a_queued_dagster_run_of_their_fit(workspace_
         with exclusive_lock(workspace, "care something"):
             wait_until(lambda: runs_that_wait(workspace))
             write_items(workspace.root, edited=7)
-            defs = build_defs(workspace.root, workspace)
-            outcome = run_stale(defs, workspace, instance, again=[("systems", "one")])
+            outcome = run_stale(workspace, instance, again=[("systems", "one")])
             assert ("items", "one") in outcome.materialised
             assert ("panel", "one") not in outcome.materialised, "the run that is to make the fit comes first"
             assert (outcome.failures, outcome.left_to_daemon) == ({}, 1)

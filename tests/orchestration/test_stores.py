@@ -388,11 +388,12 @@ def test_only_one_of_eight_machines_gets_the_lease(tmp_path, address, proxy):
     assert max(most) == 1
 
 
-def test_runs_that_share_the_workspace_write_through(workspace, address):
+def test_runs_that_share_the_workspace_write_through(workspace, address, monkeypatch):
     here = workspace("here")
     loaded = load_workspace(here)
+    monkeypatch.setattr("orchestration.runner.build_defs", lambda root, _: build_defs(root))
     with workspace_instance(loaded) as instance:
-        outcome = run_stale(build_defs(here), loaded, instance)
+        outcome = run_stale(loaded, instance)
     assert not outcome.failures
     assert outcome.materialised
     assert objects_of(address) == kept_files(here)

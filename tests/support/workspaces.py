@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 from judges.panels import find, judge_files
 from orchestration.cli.app import app
-from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
 from orchestration.locks import exclusive_lock
 from orchestration.runner import Outcome, run_stale
@@ -103,7 +102,7 @@ def run(folder: Path, **narrow: str) -> Outcome:
     """Run ``care run`` in this process."""
     workspace = load_workspace(folder)
     with exclusive_lock(workspace, "care run"), workspace_instance(workspace) as instance:
-        return run_stale(build_defs(folder, workspace), workspace, instance, **narrow)  # type: ignore[arg-type]
+        return run_stale(workspace, instance, **narrow)  # type: ignore[arg-type]
 
 
 def care(folder: Path, *words: str, code: int = 0) -> str:
