@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import islice
 from queue import Empty, SimpleQueue
@@ -121,28 +121,18 @@ class Stop:
             callback()
 
 
-class Pool:
+class Pool(ExitStack):
     """Context manager that runs judges; on exit it shuts down Ray, unless Ray was already running.
 
     The pool starts Ray, or connects to a Ray cluster, when the first judge needs Ray; all judges then share it.
     """
 
     def __init__(self, config: PoolConfig, ray: RayConfig = FROM_ENVIRONMENT) -> None:
+        super().__init__()
         self._config, self._ray = config, ray
-        self._started_ray = False
         self._starting = threading.Lock()
         self._without_gpu = threading.Semaphore(config.side_by_side)
         self.stop = Stop()
-
-    def __enter__(self) -> Pool:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if self._started_ray:
-            import ray
-
-            ray.shutdown()
-            self._started_ray = False
 
     @contextmanager
     def session(self, gpus: float = 0.0) -> Generator[Session]:
@@ -168,7 +158,7 @@ class Pool:
             if ray.is_initialized():
                 return
             connect(self._ray)
-            self._started_ray = True
+            self.callback(ray.shutdown)
 
 
 class Session:
@@ -284,8 +274,7 @@ class Session:
 
             with closing(BatchJudgeEngine(spec, spec.engine, context, context.batches)) as by_file:
                 self._stop.on_request(by_file.stop)
-                found = by_file.run(batches, batches.questions.members, lambda: batches.stopped)
-                yield from ((number, scores, by_file.version) for number, scores in enumerate(found))
+                yield from ((number, scores, by_file.version) for number, scores in enumerate(by_file.run(batches)))
         elif isinstance(spec.engine, OpenAIEngine):
             yield from self._overlapping(spec, spec.engine, batches, context)
         else:

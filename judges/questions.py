@@ -47,8 +47,12 @@ class ItemSource(ABC):
 
     @cached_property
     def by_text(self) -> Sequence[int]:
-        """Positions of all items, sorted by the texts of the items."""
-        return in_order_of_texts(self)
+        """Positions of all items, sorted by text; consecutive texts then often share a long prefix.
+
+        Only a short key of each item is kept in memory, so a long test set can be read from a file item by item.
+        """
+        kept = [_beginnings(item) for item in self]
+        return sorted(range(len(kept)), key=kept.__getitem__)
 
     @abstractmethod
     def __iter__(self) -> Iterator[Item]:
@@ -158,15 +162,6 @@ def in_chunks(wanted: Iterable[T], length_of: Callable[[T], int]) -> Iterator[li
         chunk.append(element)
     if chunk:
         yield chunk
-
-
-def in_order_of_texts(items: Iterable[Item]) -> list[int]:
-    """Return the positions of items, sorted by text; consecutive texts then often share a long prefix.
-
-    Only a short key of each item is kept in memory, so a long test set can be read from a file item by item.
-    """
-    kept = [_beginnings(item) for item in items]
-    return sorted(range(len(kept)), key=kept.__getitem__)
 
 
 def _beginnings(item: Item) -> tuple[str, int, str]:

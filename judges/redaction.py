@@ -54,16 +54,9 @@ class _View:
     spans: list[tuple[int, int]]
 
     @classmethod
-    def of(cls, text: str) -> _View:
-        return cls._of_characters((c, k, k + 1) for k, c in enumerate(text))
-
-    @classmethod
-    def unescaped(cls, text: str) -> _View:
-        """Return a view of a text in which the escapes of JSON, URLs and HTML are decoded."""
-        return cls._of_characters(_characters(text))
-
-    @classmethod
-    def _of_characters(cls, characters: Iterable[tuple[str, int, int]]) -> _View:
+    def of(cls, text: str, *, unescaped: bool = False) -> _View:
+        """Return a view of a text; if ``unescaped``, the escapes of JSON, URLs and HTML are decoded."""
+        characters = _characters(text) if unescaped else ((c, k, k + 1) for k, c in enumerate(text))
         seen = [(_VISIBLE[ord(c)], begin, end) for c, begin, end in characters]
         kept = [(c, (begin, end)) for c, begin, end in seen if c]
         return cls("".join(c for c, _ in kept), [span for _, span in kept])
@@ -150,7 +143,7 @@ class Secrets:
     def _found(self, text: str, layers: int = _MOST_LAYERS) -> Iterator[tuple[int, int]]:
         for pattern in self._short:
             yield from (match.span() for match in pattern.finditer(text))
-        for view in [_View.of(text), *([_View.unescaped(text)] if _ESCAPE.search(text) else [])]:
+        for view in [_View.of(text), *([_View.of(text, unescaped=True)] if _ESCAPE.search(text) else [])]:
             for k, window in enumerate(_windows(view.lower)):
                 if window in self._parts:
                     yield view.spans[k][0], view.spans[k + MIN_SECRET - 1][1]

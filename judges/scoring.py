@@ -37,10 +37,9 @@ class Ballot:
     def children(self) -> dict[Prefix, set[int]]:
         """Tokens that may follow each inner node of the trie; a node is a sequence of tokens."""
         nodes: dict[Prefix, set[int]] = {}
-        for sequences in self.writings.values():
-            for sequence in sequences:
-                for depth, token in enumerate(sequence):
-                    nodes.setdefault(sequence[:depth], set()).add(token)
+        for sequence in self.complete:
+            for depth, token in enumerate(sequence):
+                nodes.setdefault(sequence[:depth], set()).add(token)
         return nodes
 
     @cached_property

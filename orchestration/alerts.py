@@ -134,11 +134,6 @@ class Notifier:
         kept = find_sound(self._file, read_document)
         return AlertLog() if kept is None else record_of(AlertLog, kept)
 
-    def _write(self, log: AlertLog) -> None:
-        from warehouse.storage import write_document
-
-        write_document(self._file, document_of(log))
-
     @property
     def has_recipient(self) -> bool:
         """Whether care.yaml names a file, a webhook or a heartbeat URL."""
@@ -160,17 +155,16 @@ class Notifier:
         if not self.has_recipient:
             return False
         kept = self.open.get(alert.key)
-        if kept is None:
+        alert = alert if kept is None else replace(alert, since=kept.since)
+        is_new = kept is None or (
+            alert.severity != "warning" and without_counts(kept.what) != without_counts(alert.what)
+        )
+        if is_new:
             self._note(alert)
-            return True
-        alert = replace(alert, since=kept.since)
-        if alert.severity != "warning" and without_counts(kept.what) != without_counts(alert.what):
-            self._note(alert)
-            return True
-        if kept != alert:
+        elif kept != alert:
             with self._changed() as log:
                 log.open[alert.key] = alert
-        return False
+        return is_new
 
     def _note(self, alert: Alert) -> None:
         write_line(self._settings, self._root, alert)
@@ -229,10 +223,12 @@ class Notifier:
     @contextmanager
     def _changed(self) -> Generator[AlertLog]:
         """Read the alert log, which another process may have changed; yield the log, and write it afterwards."""
+        from warehouse.storage import write_document
+
         with self._hold():
             self._log = self._read()
             yield self._log
-            self._write(self._log)
+            write_document(self._file, document_of(self._log))
 
 
 def without_counts(reason: str) -> str:

@@ -18,7 +18,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -52,27 +52,23 @@ def locked_workspace(root: Path, what: str) -> Generator[Workspace]:
         yield load_workspace(root) if waited else workspace
 
 
-@contextmanager
-def exclusive_lock(workspace: Workspace, what: str = "care") -> Generator[bool]:
+def exclusive_lock(workspace: Workspace, what: str = "care") -> AbstractContextManager[bool]:
     """Lock the workspace exclusively, and print which processes hold the lock if the caller must wait.
 
     Yields whether the caller had to wait; the workspace may then have changed. ``what`` names this command in
     messages of other processes. Raises ``WarehouseError`` after an hour, or after ``CARE_LOCK_WAIT`` seconds.
     """
     say = partial(print, file=sys.stderr, flush=True)
-    with _held(workspace, fcntl.LOCK_EX, f"`{what}`", say, patience=_patience()) as waited:
-        yield waited
+    return _held(workspace, fcntl.LOCK_EX, f"`{what}`", say, patience=_patience())
 
 
-@contextmanager
-def shared_lock(workspace: Workspace, run_id: str, say: Say) -> Generator[None]:
+def shared_lock(workspace: Workspace, run_id: str, say: Say) -> AbstractContextManager[bool]:
     """Share the workspace's lock with other Dagster runs, after waiting for a command that holds the lock exclusively.
 
     If this run must wait, ``say`` is called once with a message. ``run_id`` is empty outside of a run.
     """
     who = f"Dagster's run {run_id[:8]}" if run_id else "Dagster"
-    with _held(workspace, fcntl.LOCK_SH, who, say, run_id):
-        yield
+    return _held(workspace, fcntl.LOCK_SH, who, say, run_id)
 
 
 def runs_that_wait(workspace: Workspace) -> set[str]:

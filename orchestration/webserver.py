@@ -18,13 +18,9 @@ def own_pages(app: Any) -> Any:
     async def answer(scope: Any, receive: Any, send: Any) -> None:
         reason = refusal_of(scope)
         if not reason:
-            await app(scope, receive, partial(unframed, send))
-        elif scope["type"] == "http":
-            await PlainTextResponse(f"Refused: {reason}; open the URL that `care ui` printed.", 403)(
-                scope, receive, send
-            )
-        else:
-            await WebSocketClose(1008)(scope, receive, send)
+            return await app(scope, receive, partial(unframed, send))
+        refused = PlainTextResponse(f"Refused: {reason}; open the URL that `care ui` printed.", 403)
+        return await (refused if scope["type"] == "http" else WebSocketClose(1008))(scope, receive, send)
 
     return answer
 

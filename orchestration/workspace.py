@@ -260,13 +260,8 @@ def _read_all(folder: Path, what: str, read: Callable[[Path], S]) -> dict[str, S
     return found
 
 
-def load_testset(path: Path) -> TestsetSpec:
-    """Read a test set's file; raise ``InputError`` if it is not valid."""
-    return read_model(path, TestsetSpec)
-
-
 def _load_testsets(folder: Path) -> dict[str, TestsetSpec]:
-    testsets = _read_all(folder, "test set", load_testset)
+    testsets = _read_all(folder, "test set", lambda path: read_model(path, TestsetSpec))
     refuse_alike("test set", testsets, folder)
     for spec in testsets.values():
         if isinstance(spec.source, VersionsSource):

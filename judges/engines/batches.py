@@ -7,7 +7,7 @@ paid for twice, even if the process is killed.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -34,6 +34,7 @@ from judges.engines.openai import (
 from judges.engines.pace import backoff
 from judges.engines.prompted import PromptAnswer, PromptedJudgeEngine
 from judges.items import MAY_PASS, Item, Score, Status
+from judges.questions import Batches
 from judges.spec import JudgeSpec, OpenAIEngine
 
 MOST_LINES, MOST_BYTES = 50_000, 100 * 2**20
@@ -70,17 +71,8 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         self._waiting = set[str]()
         self._file, self._place = _File(), ""
 
-    def run(
-        self, batches: Iterable[Sequence[Item]], members: Callable[[Item], int], stopped: Callable[[], bool]
-    ) -> Iterator[list[Score]]:
+    def run(self, batches: Batches) -> Iterator[list[Score]]:
         """Yield the scores of answered questions, and send the other questions until the run is stopped.
-
-        Parameters
-        ----------
-        batches : iterable of sequences of Item
-            Items without a score, one for each distinct question.
-        members, stopped : callable
-            Functions that return how many items share the question about an item, and whether the run is stopped.
 
         Raises
         ------
@@ -90,7 +82,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         ended = self._collect()
         for items in batches:
             known, fresh = self._sorted(items)
-            going_on = not (self._stopped or stopped())
+            going_on = not (self._stopped or batches.stopped)
             is_probe = not self._dialect.tried  # one question shows which parameters the model accepts
             now = fresh[: int(is_probe) if self._engine.batch else None] if going_on else []
             scores = PromptedJudgeEngine.score(self, [*known, *now])
@@ -100,9 +92,9 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
             if scores := [score for score in scores if score.raw != NOT_ASKED]:
                 yield scores
             for item in fresh[len(now) :]:
-                if not (self._stopped or stopped() or self._empty):
-                    self._write(item, members(item))
-        if not stopped():
+                if not (self._stopped or batches.stopped or self._empty):
+                    self._write(item, batches.questions.members(item))
+        if not batches.stopped:
             self._send()
         for batch in ended:
             self._store.remove(batch)

@@ -22,7 +22,7 @@ class ModelJudgeEngine(PromptedJudgeEngine):
 
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
         answers: dict[str, PromptAnswer] = {}
-        fitting: list[tuple[str, list[int]]] = []
+        fitting: dict[str, list[int]] = {}
         longest = max(len(written) for forms in self._ballot.writings.values() for written in forms)
         limit = self._backend.max_length - max(self._settings.max_tokens, longest)
         for prompt in prompts:
@@ -32,10 +32,9 @@ class ModelJudgeEngine(PromptedJudgeEngine):
                     None, Status.TOO_LONG, f"{len(tokens):,} tokens, but the limit is {limit:,}", tokens_in=len(tokens)
                 )
             else:
-                fitting.append((prompt, tokens))
+                fitting[prompt] = tokens
         ask = self._read_text if self._settings.scoring == "text" else self._read_probabilities
-        for (prompt, _), answer in zip(fitting, ask([t for _, t in fitting]), strict=True):
-            answers[prompt] = answer
+        answers |= zip(fitting, ask([*fitting.values()]), strict=True)
         return [answers[prompt] for prompt in prompts]
 
     def _tokens(self, prompt: str) -> list[int]:

@@ -30,7 +30,6 @@ class Preset:
         Names of the test sets that the judges scored in the paper.
     """
 
-    description: str
     programs: list[str]
     models: list[dict[str, Any]]
     testsets: list[str]
@@ -48,7 +47,7 @@ def find(name: str) -> Preset:
     given = load_yaml(_FOLDER / f"{name}.yaml")
     chosen = given.get("programs", [])
     chosen = programs.names() if chosen == "all" else chosen
-    return Preset(given["description"], chosen, given.get("models", []), given.get("testsets", []))
+    return Preset(chosen, given.get("models", []), given.get("testsets", []))
 
 
 def scored_in_the_paper(judge: str) -> list[str]:

@@ -75,8 +75,7 @@ class Answers:
             number = float(typed.replace(",", "."))
         except ValueError:
             return None
-        lo, hi = self.scale or (-float("inf"), float("inf"))
-        return number if lo <= number <= hi else None
+        return number if self.permits(number) else None
 
 
 def answers_for(

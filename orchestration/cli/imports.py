@@ -35,9 +35,8 @@ def import_(
     for sentence in imported.sentences():
         errors.print(sentence)
     write_file(imported.score_table(), out)
-    written = [str(out)]
+    written, also = f"{out}", ""
     if items is not None:
         write_file(imported.item_table(), items)
-        written.append(str(items))
-    also = f" --items {items}" if items is not None else ""
-    console.print(f"written to {' and '.join(written)}; next: care fit {out}{also} --out out")
+        written, also = f"{out} and {items}", f" --items {items}"
+    console.print(f"written to {written}; next: care fit {out}{also} --out out")

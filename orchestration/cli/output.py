@@ -144,28 +144,23 @@ def print_verdict(verdict: Verdict, where: Console, name: str | None = None, *, 
         where.print(line, style=style)
 
 
-@contextmanager
-def progress_bar(*, prints_above: bool = True) -> Generator[Progress]:
-    """Show a progress bar if standard error is a terminal.
+def progress_bar(*, prints_above: bool = True) -> Progress:
+    """Return a context manager that shows a progress bar if standard error is a terminal.
 
     If ``prints_above``, other output appears above the bar; pass False while Dagster redirects output.
     """
-    columns = (
+    return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-    )
-    with Progress(
-        *columns,
         console=errors,
         transient=True,
         redirect_stdout=prints_above,
         redirect_stderr=prints_above,
         disable=not errors.is_terminal,
-    ) as progress:
-        yield progress
+    )
 
 
 @contextmanager
@@ -186,11 +181,8 @@ _OF_OUTPUT = ("json", "why")
 
 def typed_again(context: typer.Context, command: Sequence[str] = (), /, **changed: object) -> str:
     """Return the typed command line with changed options; None removes an option; ``command`` replaces the command."""
-    parent, names = context, list[str]()
-    while parent.parent is not None:
-        names.insert(0, str(parent.info_name))
-        parent = parent.parent
-    words = ["care", *(command or names)]
+    typed_names = context.command_path.removeprefix(context.find_root().command_path).split()
+    words = ["care", *(command or typed_names)]
     for parameter in context.command.params:
         name = str(parameter.name)
         source = context.get_parameter_source(name)

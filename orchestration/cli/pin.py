@@ -35,11 +35,12 @@ def pin_testsets(
     workspace: Root = Path(),
 ) -> None:
     """Get the current commit of each test set's data set from Hugging Face, and write it into the test set's file."""
-    from orchestration.workspace import folder_of, load_testset
-    from warehouse.testsets import HuggingFaceSource, resolve
+    from judges.settings_files import read_model
+    from orchestration.workspace import folder_of
+    from warehouse.testsets import HuggingFaceSource, TestsetSpec, resolve
 
     def unpinned(path: Path) -> str | None:
-        source = load_testset(path).source
+        source = read_model(path, TestsetSpec).source
         if not isinstance(source, HuggingFaceSource) or source.revision is not None:
             return None
         return None if resolve(source.dataset, workspace).is_dir() else source.dataset

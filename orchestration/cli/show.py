@@ -48,11 +48,10 @@ def status(
         _print_status(loaded, slices, verdicts, json=json, why=why)
     if not exit_code:
         return
-    if "failed" in slices.values() or any(verdict.state == "failed" for verdict in verdicts.values()):
+    found = {verdict.state for verdict in verdicts.values()}
+    if "failed" in found.union(slices.values()):
         raise typer.Exit(1)
-    if any(state.stale for state in known.values()) or any(
-        v.state in ("held back", "stale") for v in verdicts.values()
-    ):
+    if found & {"held back", "stale"} or any(state.stale for state in known.values()):
         raise typer.Exit(_STALE)
 
 

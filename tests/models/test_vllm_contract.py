@@ -21,7 +21,7 @@ from judges.engines.base import Context
 from judges.engines.factory import build_engine
 from judges.engines.vllm import VllmBackend
 from judges.items import Item, Status
-from judges.questions import in_order_of_texts
+from judges.questions import ItemsInMemory
 from judges.spec import RESERVED, SPEED_ONLY, JudgeSpec, LocalModel, OpenAIEngine
 from tests.models.tiny import build
 from tests.support.servers import free_port
@@ -98,7 +98,7 @@ def test_the_gpus_that_ray_gives_are_those_that_vllm_sees():
 def test_questions_in_our_order_are_read_from_the_prefix_cache(model):
     """vLLM counts the whole blocks that a prompt shares with prompts of earlier batches."""
     items = [Item(f"i{k}", f"What is the capital of land {k % 3}? " * 30, f"It is {k}. " * 4) for k in range(24)]
-    items = [items[k] for k in in_order_of_texts(items)]
+    items = [items[k] for k in ItemsInMemory(items).by_text]
     models, settings = {}, engine(model, num_gpus=0, min_valid_mass=0.0)
     judge = build_engine(JudgeSpec(name="tiny", engine=settings), Context(), models)
     loaded = models[settings.loaded]._model

@@ -11,9 +11,9 @@ pytest.importorskip("huggingface_hub", reason="install the extra huggingface to 
 from judges.settings_files import read_model
 from judges.spec import JudgeSpec
 from orchestration.cli.pin import with_revision
-from orchestration.workspace import load_testset
 from tests.support.workspaces import care
 from warehouse import catalog
+from warehouse.testsets import TestsetSpec
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 MODELS = {"some/open": False, "some/gated": "manual"}
@@ -87,7 +87,7 @@ def test_data_sets_are_pinned_and_the_rest_of_the_file_is_unchanged(tmp_path, hu
     (tmp_path / "humans_llms_judgment_bias").mkdir()
     assert "2 test sets pinned" in care(tmp_path, "testsets", "pin", "asset", "chatbot_arena")
     for name in ("asset", "chatbot_arena"):
-        assert load_testset(folder / f"{name}.yaml").source.revision == SHA  # type: ignore[union-attr]
+        assert read_model(folder / f"{name}.yaml", TestsetSpec).source.revision == SHA  # type: ignore[union-attr]
         assert (folder / f"{name}.yaml").read_text().replace(f"  revision: {SHA}\n", "", 1) == catalog.text(name)
     printed = care(tmp_path, "testsets", "pin", code=1)
     assert "0 test sets pinned" in printed, "the two have theirs, and this hub knows no others"
@@ -96,7 +96,7 @@ def test_data_sets_are_pinned_and_the_rest_of_the_file_is_unchanged(tmp_path, hu
     assert "rlvr_openings" not in printed, "it is made of another test set"
     (folder / "yelp.yaml").unlink()
     care(tmp_path, "testsets", "add", "--all")
-    assert load_testset(folder / "asset.yaml").source.revision == SHA  # type: ignore[union-attr]
+    assert read_model(folder / "asset.yaml", TestsetSpec).source.revision == SHA  # type: ignore[union-attr]
     assert (folder / "yelp.yaml").exists(), "what is missing is added, and nothing else is touched"
     for wrong in ((), ("asset", "--all")):
         assert "give a name from the catalog" in " ".join(care(tmp_path, "testsets", "add", *wrong, code=2).split())
