@@ -57,11 +57,6 @@ class ProgramFile:
             raise InputError(f"{path}: not UTF-8 text ({error.reason}); save the program as UTF-8") from error
 
 
-def available() -> Kind:
-    """Return the kind of sandbox that works on this machine, or ``none`` if no sandbox works."""
-    return "none" if why_unavailable() else "bwrap"
-
-
 def why_unavailable() -> str:
     """Return why no sandbox works on this machine, with a remedy; return "" if a sandbox works."""
     if shutil.which("bwrap") is None:

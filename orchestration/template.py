@@ -9,8 +9,8 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, TypeAdapter
 
-from care_ops.config import explained
-from orchestration.workspace import DECLARED_BY_TEST_SETS, GROUPS_OF_FIT, Settings
+from care_ops.config import StructureConfig, explained
+from orchestration.workspace import DECLARED_BY_TEST_SETS, Settings
 
 _HEAD = "# Settings of a CARE workspace. The values are the defaults; delete the lines that you do not change.\n"
 _WIDTH = 110
@@ -46,8 +46,8 @@ def _lines_of(kind: Any, value: Any, indent: str) -> Iterator[str]:
         return
     descriptions = explained(kind)
     for entry in dataclasses.fields(kind):
-        if entry.name in GROUPS_OF_FIT:
-            yield from _lines_of(GROUPS_OF_FIT[entry.name], getattr(value, entry.name), indent)
+        if entry.name == "structure":
+            yield from _lines_of(StructureConfig, value.structure, indent)
         elif entry.name not in DECLARED_BY_TEST_SETS:
             yield _line(entry.name, getattr(value, entry.name), descriptions.get(entry.name, ""), indent)
 

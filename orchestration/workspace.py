@@ -41,20 +41,17 @@ FULL_SIZE = "CARE_FULL_SIZE"
 DECLARED_BY_TEST_SETS = ("cut", "scale", "calibration", "not_quality", "placement")
 """Fields of ``FitConfig`` that care.yaml cannot set: the profile sets ``placement``, a test set sets the others."""
 
-GROUPS_OF_FIT = {"structure": StructureConfig}
-"""Groups of ``FitConfig`` whose settings are direct children of ``fit`` in care.yaml."""
-
 
 def _grouped(fit: Any) -> Any:
+    """Move the settings of ``FitConfig.structure``, which are direct children of ``fit`` in care.yaml, into a group."""
     if not isinstance(fit, dict):
         return fit
-    for name in fit.keys() & {*GROUPS_OF_FIT, *DECLARED_BY_TEST_SETS}:
+    for name in fit.keys() & {"structure", *DECLARED_BY_TEST_SETS}:
         advice = "declare it in a test set" if name in DECLARED_BY_TEST_SETS else "write its settings into `fit` itself"
         advice = "write `profile: paper`" if name == "placement" else advice
         raise ValueError(f"{name} does not belong here; {advice}")
     settings = with_profile(fit)
-    for group, kind in GROUPS_OF_FIT.items():
-        settings[group] = {f.name: settings.pop(f.name) for f in fields(kind) if f.name in settings}
+    settings["structure"] = {f.name: settings.pop(f.name) for f in fields(StructureConfig) if f.name in settings}
     return settings
 
 
@@ -231,9 +228,7 @@ def read_settings(root: Path) -> Settings:
         settings.alerts.address("heartbeat")
         return settings
     except ValidationError as error:
-        problems = explain(error, Settings, content)
-        for group in GROUPS_OF_FIT:
-            problems = problems.replace(f"fit.{group}", "fit")
+        problems = explain(error, Settings, content).replace("fit.structure", "fit")
         raise InputError(f"{path}: {problems}") from error
     except InputError as error:
         raise InputError(f"{path}: {error}") from error

@@ -9,7 +9,7 @@ from care_ops.errors import CareError, JudgeError, how_to_install
 from judges.engines.base import Context
 from judges.engines.endpoint import Endpoint, NoAnswerError
 from judges.ray_cluster import FROM_ENVIRONMENT, RayConfig
-from judges.sandbox import Sandbox, available, why_unavailable
+from judges.sandbox import Sandbox, why_unavailable
 from judges.spec import JudgeSpec, LanguageModel, LocalModel, OpenAIEngine, ProgramEngine, RecordedEngine
 
 
@@ -40,17 +40,16 @@ def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT, root: Path = Path
 
 
 def _sandbox(engine: ProgramEngine, context: Context) -> tuple[str, str]:
-    kind = available()
     if engine.unsafe:
         return "warns", "the program runs with all your permissions; remove unsafe: true to run it in a sandbox"
-    if kind == "none":
-        return "fails", why_unavailable()
+    if why := why_unavailable():
+        return "fails", why
     try:
-        with closing(Sandbox(context.program(engine), engine.timeout_s, engine.memory_mb, kind)) as sandbox:
+        with closing(Sandbox(context.program(engine), engine.timeout_s, engine.memory_mb, "bwrap")) as sandbox:
             sandbox.start()
     except CareError as error:
         return "fails", str(error)
-    return "ok", f"the program loads in the sandbox {kind}"
+    return "ok", "the program loads in the sandbox bwrap"
 
 
 def _endpoint(name: str, engine: OpenAIEngine) -> tuple[str, str]:

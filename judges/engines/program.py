@@ -11,7 +11,7 @@ from judges.engines.base import Engine
 from judges.items import RAW_LIMIT, TEXTS, Item, Score, Status, checked_score
 from judges.programs import find
 from judges.redaction import Secrets
-from judges.sandbox import ProgramFile, Sandbox, SandboxDiedError, SandboxTimeoutError, available, why_unavailable
+from judges.sandbox import ProgramFile, Sandbox, SandboxDiedError, SandboxTimeoutError, why_unavailable
 from judges.spec import ProgramEngine
 
 Scale = tuple[float, float]
@@ -57,10 +57,10 @@ class SandboxedJudgeEngine(_OneByOne):
     """
 
     def __init__(self, engine: ProgramEngine, program: ProgramFile, scale: Scale | None) -> None:
-        kind = "none" if engine.unsafe else available()
-        if kind == "none" and not engine.unsafe:
+        kind = "none" if engine.unsafe else "bwrap"
+        if not engine.unsafe and (why := why_unavailable()):
             raise JudgeError(
-                f"{program.path}: {why_unavailable()}, or set unsafe: true in the judge's engine to run the file "
+                f"{program.path}: {why}, or set unsafe: true in the judge's engine to run the file "
                 "without a sandbox, with all your permissions"
             )
         self._sandbox = Sandbox(program, engine.timeout_s, engine.memory_mb, kind)

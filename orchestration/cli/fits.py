@@ -106,8 +106,7 @@ def diff(
         show([asdict(changes)], "", as_json=True)
         return
     title = f"{pair[0].testset}: {pair[0].fit_version} -> {pair[1].fit_version}, {aggregator}"
-    summary = f"{title}\nreasons: {'; '.join(changes.why)}\neffects: {'; '.join(changes.moves())}"
-    console.print(summary)
+    console.print(f"{title}\nreasons: {'; '.join(changes.why)}\neffects: {'; '.join(changes.moves())}")
     show([asdict(move) for move in changes.judges[:_JUDGES_SHOWN]], "weights that changed most", as_json=False)
     show([asdict(move) for move in changes.items], "largest estimate changes, in standard deviations", as_json=False)
 
