@@ -2,7 +2,8 @@
 
 import json
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +17,7 @@ from warehouse.documents import document_of, plain
 from warehouse.fits import FitRecord, FitStore, table_of
 
 _log = logging.getLogger(__name__)
+_Lookup = Callable[[tuple[str, ...]], pa.Table]
 
 
 def load_fits(
@@ -37,7 +39,7 @@ def load_fits(
     for fit_id in known - wanted | known & rebuilt:
         _drop(connection, ("fits", "weights", "aggregates", "evaluations"), "fit_id", fit_id)
     lacking: set[str] = set()
-    numbers = _ItemNumbers(connection, testset)
+    numbers = lru_cache(maxsize=1)(partial(_item_numbers, connection, testset))  # most fits have the same items
     for fit_id in sorted(wanted - known | wanted & rebuilt):
         try:
             _load_fit(connection, store, fits.get(fit_id) or store.read_fit(testset, fit_id), numbers)
@@ -84,27 +86,17 @@ def store_verdict(connection: duckdb.DuckDBPyConnection, testset: str, verdict: 
     _insert(connection, "verdicts", [[testset, *head, json.dumps(verdict)]])
 
 
-class _ItemNumbers:
-    """Lookup of the database's item numbers (``item_ix``) for one test set, with a cache of the latest result."""
-
-    def __init__(self, connection: duckdb.DuckDBPyConnection, testset: str) -> None:
-        self._connection, self._testset = connection, testset
-        self._item_ids: tuple[str, ...] | None = None
-        self._joined = pa.table({})
-
-    def of(self, item_ids: tuple[str, ...]) -> pa.Table:
-        """Look up items in the database; return the columns ``row`` (position in ``item_ids``) and ``item_ix``."""
-        if item_ids != self._item_ids:
-            ids = pa.table({"item_id": pa.array(item_ids, pa.string()), "row": np.arange(len(item_ids))})
-            sql = "SELECT n.row, i.item_ix FROM ids n JOIN items i USING (item_id) WHERE i.testset = ? ORDER BY n.row"
-            self._connection.register("ids", ids)
-            self._joined = self._connection.sql(sql, params=[self._testset]).to_arrow_table()
-            self._connection.unregister("ids")
-            self._item_ids = item_ids
-        return self._joined
+def _item_numbers(connection: duckdb.DuckDBPyConnection, testset: str, item_ids: tuple[str, ...]) -> pa.Table:
+    """Look up items in the database; return the columns ``row`` (position in ``item_ids``) and ``item_ix``."""
+    ids = pa.table({"item_id": pa.array(item_ids, pa.string()), "row": np.arange(len(item_ids))})
+    sql = "SELECT n.row, i.item_ix FROM ids n JOIN items i USING (item_id) WHERE i.testset = ? ORDER BY n.row"
+    connection.register("ids", ids)
+    joined = connection.sql(sql, params=[testset]).to_arrow_table()
+    connection.unregister("ids")
+    return joined
 
 
-def _load_fit(connection: duckdb.DuckDBPyConnection, store: FitStore, fit: FitRecord, numbers: _ItemNumbers) -> None:
+def _load_fit(connection: duckdb.DuckDBPyConnection, store: FitStore, fit: FitRecord, numbers: _Lookup) -> None:
     fit_id, testset = fit.fit_id, fit.testset
     intervals = store.find_annotation(testset, fit_id, Intervals)
     evaluation = store.find_annotation(testset, fit_id, Evaluation)
@@ -112,7 +104,7 @@ def _load_fit(connection: duckdb.DuckDBPyConnection, store: FitStore, fit: FitRe
     head = [fit_id, testset, answer.name, fit.inputs_fingerprint, answer.labels_used, answer.threshold]
     details = [None if certificate is None else json.dumps(certificate), json.dumps(answer.details)]
     _insert(connection, "fits", [[*head, *details, fit.code_version, fit.fitted_at]])
-    joined, table = numbers.of(fit.item_ids), table_of(fit.item_ids, answer).drop_columns("item_id")
+    joined, table = numbers(fit.item_ids), table_of(fit.item_ids, answer).drop_columns("item_id")
     connection.register("incoming", table.take(joined["row"]).append_column("item_ix", joined["item_ix"]))
     connection.execute("INSERT INTO aggregates SELECT ?, item_ix, estimate, sd, p_quality FROM incoming", [fit_id])
     connection.unregister("incoming")

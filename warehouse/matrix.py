@@ -53,16 +53,13 @@ def read_scores(connection: duckdb.DuckDBPyConnection, testset: str, judges: set
 
 def read_flags(connection: duckdb.DuckDBPyConnection, testset: str) -> tuple[dict[str, int], dict[str, int]]:
     """Count, for each judge, the scores outside the scale and the scores of texts that differ from the item's text."""
-
-    def count(flag: str) -> dict[str, int]:
-        counts = connection.execute(
-            "SELECT j.judge, count(*) FROM scores s JOIN items i USING (item_ix) JOIN judges j USING (judge_ix) "
-            f"WHERE {flag} AND i.testset = ? GROUP BY j.judge ORDER BY j.judge",
-            [testset],
-        ).fetchall()
-        return dict(counts)
-
-    return count("s.status = 'out_of_range'"), count("s.text_mismatch")
+    rows = connection.execute(
+        "SELECT j.judge, count_if(s.status = 'out_of_range'), count_if(s.text_mismatch) "
+        "FROM scores s JOIN items i USING (item_ix) JOIN judges j USING (judge_ix) "
+        "WHERE i.testset = ? GROUP BY j.judge ORDER BY j.judge",
+        [testset],
+    ).fetchall()
+    return {judge: n for judge, n, _ in rows if n}, {judge: n for judge, _, n in rows if n}
 
 
 def read_admission(connection: duckdb.DuckDBPyConnection, testset: str) -> list[JudgeCheck]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from care_ops.records import JudgeCheck
 from care_ops.scores import canonical_order
@@ -173,15 +172,11 @@ def _current_rows(connection: duckdb.DuckDBPyConnection, testset: str, judge_key
         params={"testset": testset},
     ).to_arrow_table()
     connection.unregister("parts")
-    return rows.take(_valid_rows(rows))
-
-
-def _valid_rows(rows: pa.Table) -> NDArray[np.intp]:
     item_ix = rows.column("item_ix").to_numpy()
     is_ok = pc.equal(rows.column("status"), "ok").to_numpy()
     created_at = rows.column("created_at").cast(pa.int64()).fill_null(0).to_numpy()
     ascending = np.lexsort((created_at, is_ok, item_ix))  # the valid row comes last among those of its item
-    return ascending[np.diff(item_ix[ascending], append=-1) != 0]
+    return rows.take(ascending[np.diff(item_ix[ascending], append=-1) != 0])
 
 
 def _hash_of_slice(item_ids_hash: str, n_items: int, rows: pa.Table) -> str:
@@ -217,11 +212,8 @@ def drop_slice(connection: duckdb.DuckDBPyConnection, judge: str, testset: str) 
 
 def slice_versions(connection: duckdb.DuckDBPyConnection, testset: str) -> dict[str, str]:
     """Return the content hash of each judge's scores on a test set, by judge."""
-    return dict(
-        connection.execute(
-            "SELECT judge, content_hash FROM slices WHERE testset = ? ORDER BY judge", [testset]
-        ).fetchall()
-    )
+    sql = "SELECT judge, content_hash FROM slices WHERE testset = ? ORDER BY judge"
+    return dict(connection.execute(sql, [testset]).fetchall())
 
 
 def replace_panel(connection: duckdb.DuckDBPyConnection, testset: str, checks: Sequence[JudgeCheck]) -> None:

@@ -65,9 +65,7 @@ class ImportedScores:
     def item_table(self) -> pa.Table:
         """Convert the items to a table of ids, texts, labels (``gold``) and other fields; omit empty columns."""
         records = list(self.items.values())
-        columns: dict[str, list[Any]] = {"item_id": [record.item_id for record in records]}
-        for name in (*_TEXTS, "gold"):
-            columns[name] = [getattr(record, name) for record in records]
+        columns = {name: [getattr(record, name) for record in records] for name in ("item_id", *_TEXTS, "gold")}
         for name in dict.fromkeys(key for record in records for key in record.metadata):
             if name not in columns:
                 columns[name] = [_plain_value(record.metadata.get(name)) for record in records]
@@ -126,12 +124,9 @@ class Collector:
 
     def add_score(self, item_id: str, judge: str, value: Any) -> None:
         """Add a judge's score of an item; each value in a mapping or list becomes the score of a separate judge."""
-        if isinstance(value, Mapping):
-            for criterion, part in value.items():
-                self.add_score(item_id, f"{judge}/{criterion}", part)
-        elif isinstance(value, list):
-            for place, part in enumerate(value):
-                self.add_score(item_id, f"{judge}/{place}", part)
+        if isinstance(value, (Mapping, list)):
+            for name, part in value.items() if isinstance(value, Mapping) else enumerate(value):
+                self.add_score(item_id, f"{judge}/{name}", part)
         else:
             self._add_number(item_id, judge, value)
 

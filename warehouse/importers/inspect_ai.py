@@ -7,6 +7,7 @@ If a scorer is a panel of models, each model is a judge, and the majority vote i
 import os
 import struct
 import zipfile
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -100,14 +101,13 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
 def _panels(evaluation: Mapping[str, Any]) -> dict[str, list[str]]:
     """Map the name of each scorer that is a panel of models to the names of the panel's models."""
     panels: dict[str, list[str]] = {}
-    used: dict[str, int] = {}
+    used = Counter[str]()
     for scorer in evaluation.get("scorers") or []:
         name = str(scorer.get("name"))
-        number = used.get(name, 0)
-        used[name] = number + 1
         models = (scorer.get("options") or {}).get("model")
         if isinstance(models, list):
-            panels[f"{name}{number or ''}"] = [str(m.get("model") if isinstance(m, Mapping) else m) for m in models]
+            panels[f"{name}{used[name] or ''}"] = [str(m.get("model") if isinstance(m, Mapping) else m) for m in models]
+        used[name] += 1
     return panels
 
 

@@ -38,11 +38,8 @@ def read(path: Path, collector: Collector) -> None:
 def _system(collector: Collector, samples: Path, time: str | None) -> str:
     """Return the model's name from the results of the samples' run, or the folder's name if there are no results."""
     results = samples.parent / f"results_{time}.json"
-    if time is not None and results.is_file():
-        document = collector.document(results)
-        name, source = document.get("model_name"), document.get("model_source")
-        return str(name or source or samples.parent.name)
-    return samples.parent.name
+    document = collector.document(results) if time is not None and results.is_file() else {}
+    return str(document.get("model_name") or document.get("model_source") or samples.parent.name)
 
 
 def _add(collector: Collector, record: Mapping[str, Any], system: str) -> None:

@@ -160,16 +160,14 @@ class StoreCopy(Record):
         temporary_of(path).write_text(value)
         temporary_of(path).replace(path)
 
-    def _tags(self) -> dict[str, str | None]:
-        return {key: self.fact(_TAGS + key) for key in _keys_in(self.folder / INDEX_FOLDER / _TAGS)}
-
     def _compare(self) -> bool:
         """Synchronize the data folder with the remote store; return whether any file was downloaded.
 
         A process that holds the lease also uploads files that the store never had.
         """
         listed = {key: entry for key, entry in self.objects.list().items() if _is_an_object(key)}
-        files, tags = _keys_in(self.folder), self._tags()
+        files = _keys_in(self.folder)
+        tags = {key: self.fact(_TAGS + key) for key in _keys_in(self.folder / INDEX_FOLDER / _TAGS)}
         if (kept := self.fact(_ADDRESS)) is None and files and listed:
             raise InputError(
                 f"{self.folder} and {self.address} contain different files. To work with the store's files, move the "

@@ -29,14 +29,12 @@ def read_items(source: HuggingFaceSource, base: Path, further: Sequence[str] = (
     name = f"data set {source.dataset!r}"
     rows = _load(source, base, name)
     classes = {column: kind.names for column, kind in rows.features.items() if hasattr(kind, "int2str")}
-
-    def wanted(row: Mapping[str, Any]) -> bool:
-        return all(
-            _at(row, path, name) in (value if isinstance(value, list) else [value])
-            for path, value in source.where.items()
-        )
-
-    chosen = [(k, row) for k, row in enumerate(rows) if wanted(row)]
+    allowed = {path: value if isinstance(value, list) else [value] for path, value in source.where.items()}
+    chosen = [
+        (k, row)
+        for k, row in enumerate(rows)
+        if all(_at(row, path, name) in values for path, values in allowed.items())
+    ]
     if not chosen:
         raise InputError(f"{name}: no row matches `where` ({source.where}); correct its columns or values")
     if source.sample is not None and source.sample < len(chosen):
@@ -107,9 +105,7 @@ def _gold(source: HuggingFaceSource, row: Mapping[str, Any], name: str) -> float
         return None if column is None else _number(_at(row, column, name), {}, column, name)
     numbers = [_number(_at(row, path, name), rule.values, path, name) for path in rule.mean_of]
     present = [number for number in numbers if number is not None]
-    if not present:
-        return None
-    return rule.of(sum(present) / len(present))
+    return rule.of(sum(present) / len(present)) if present else None
 
 
 def _number(value: Any, values: Mapping[str, float], path: str, name: str) -> float | None:

@@ -57,18 +57,16 @@ class InputTable:
 
     def cells(self, rows: Iterable[int], values: Iterable[object]) -> str:
         """Describe cells for a message: up to five distinct values with positions, and the number of other values."""
-        first: dict[str, int] = {}
-        times = Counter[str]()
+        rows_of: dict[str, list[int]] = {}
         for row, value in zip(rows, values, strict=True):
-            first.setdefault(repr(value), row)
-            times[repr(value)] += 1
-        named = list(first)[:_LISTED_CELLS]
-        places = self.locate([first[value] for value in named])
+            rows_of.setdefault(repr(value), []).append(row)
+        named = list(rows_of.items())[:_LISTED_CELLS]
+        places = self.locate([of_value[0] for _, of_value in named])
         shown = [
-            f"{value} ({place})" if times[value] == 1 else f"{value} ({times[value]:,} times, first in {place})"
-            for value, place in zip(named, places, strict=True)
+            f"{value} ({place})" if len(of_value) == 1 else f"{value} ({len(of_value):,} times, first in {place})"
+            for (value, of_value), place in zip(named, places, strict=True)
         ]
-        more = len(first) - len(named)
+        more = len(rows_of) - len(named)
         return ", ".join(shown) + (f" and {more:,} other values" if more else "")
 
 
