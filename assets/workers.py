@@ -109,7 +109,8 @@ class Workers:
         total = len(arguments) if total is None and isinstance(arguments, Sequence) else total or 0
         for done, argument in enumerate(waiting):
             forecast = spent / done * (total - done) + later if done else 0.0
-            if self._client is not None or self._pays(forecast):
+            pays = forecast > WORTH_S and self._dask.workers != 0 and self._processes() > 1
+            if self._client is not None or not self.are_local or pays:
                 first = self._submit(function, argument)
                 yield from self._results(first, function, waiting)
                 return
@@ -122,11 +123,6 @@ class Workers:
         """Disconnect from the scheduler, and end local workers."""
         self._client = None
         self._until_closed.close()
-
-    def _pays(self, forecast: float) -> bool:
-        if not self.are_local:
-            return True
-        return self._dask.workers != 0 and forecast > WORTH_S and self._processes() > 1
 
     def _processes(self) -> int:
         from dask.system import CPU_COUNT

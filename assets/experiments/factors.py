@@ -44,13 +44,11 @@ def run_quality(workspace: Workspace) -> ExperimentFindings:
     best = [value for name, value in found.measures.items() if name.endswith("/best factor")]
     if not best:
         return found
-    total = ExperimentFindings(
-        [
-            f"The leading factor ranks the items better than every other factor on {best.count(1)} of {len(best)} test "
-            "sets; in the paper, it has the lowest MAE on all six."
-        ]
+    conclusion = (
+        f"The leading factor ranks the items better than every other factor on {best.count(1)} of {len(best)} test "
+        "sets; in the paper, it has the lowest MAE on all six."
     )
-    return joined([found, total])
+    return joined([found, ExperimentFindings([conclusion])])
 
 
 def _orders(panel: ExperimentPanel) -> ExperimentFindings:

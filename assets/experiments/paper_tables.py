@@ -60,9 +60,8 @@ def _of_panel(workspace: Workspace, splits: int, panel: ExperimentPanel) -> Expe
                     errors[name] = float(np.mean(held_out)), float(np.std(held_out))
         columns[which] = {name: " ± ".join(f"{number:.3f}" for number in found) for name, found in errors.items()}
         for name, found in errors.items():
-            measures |= {
-                f"{panel.testset}/{name}/{which}{part}": e for e, part in zip(found, ("", ", sd"), strict=False)
-            }
+            for part, number in zip(("", ", sd"), found, strict=False):
+                measures[f"{panel.testset}/{name}/{which}{part}"] = number
     rows = [
         {"aggregator": name, **{which: found[name] for which, found in columns.items() if name in found}}
         for name in dict.fromkeys(name for found in columns.values() for name in found)

@@ -126,12 +126,10 @@ def mixture_errors(sizes: Sequence[int], p: int, estimate: Estimate, seed: int) 
     errors = np.full((2, len(sizes)), np.inf)
     draw = four_state_mixture(np.random.default_rng([seed, 12]), n=max(sizes), p=p)
     for column, n in enumerate(sizes):
-        found = estimate(draw.scores[:n], seed)
-        if found is None:
-            continue
-        state_means, shares = found
-        errors[0, column], order = matched(state_means, draw.means)
-        errors[1, column] = np.linalg.norm(shares[order] - draw.weights)
+        if (found := estimate(draw.scores[:n], seed)) is not None:
+            state_means, shares = found
+            errors[0, column], order = matched(state_means, draw.means)
+            errors[1, column] = np.linalg.norm(shares[order] - draw.weights)
     return errors
 
 

@@ -113,16 +113,8 @@ def run_against_svd(workspace: Workspace, *, seeds: int) -> ExperimentFindings:
     rows: list[dict[str, float]] = []
     found = by_seed(workspace, seeds, {setting: partial(errors_of, *setting) for setting in _SETTINGS})
     for (p, n, noise), errors in found.items():
-        tensor_errors, svd_errors = zip(*errors, strict=True)
-        rows.append(
-            {
-                "judges": p,
-                "n": n,
-                "noise": noise,
-                "bare tensor": float(np.median(tensor_errors)),
-                "two-way, best rotation": float(np.median(svd_errors)),
-            }
-        )
+        tensor, svd = np.median(errors, axis=0).tolist()
+        rows.append({"judges": p, "n": n, "noise": noise, "bare tensor": tensor, "two-way, best rotation": svd})
     ahead = [row for row in rows if row["bare tensor"] < row["two-way, best rotation"]]
     return ExperimentFindings(
         [

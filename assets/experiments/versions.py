@@ -15,7 +15,7 @@ from care_ops.errors import FitError
 from care_ops.fit import fit_panel
 from care_ops.metrics import rank_correlation
 from care_ops.records import Aggregate
-from care_ops.scores import Array, ScoreMatrix
+from care_ops.scores import Array, ScoreMatrix, varies
 from warehouse.testsets import VersionColumns
 from warehouse.versions import ORIGINAL, TRIGGERS
 
@@ -45,11 +45,11 @@ class Versions:
     def fitted(self, change: str, aggregators: Sequence[str]) -> dict[str, Aggregate]:
         """Fit original and changed answers together, without constant judges, to get estimates on one scale."""
         values = np.vstack([self.originals, self.changed[change][1]])
-        kept = [k for k, column in enumerate(values.T) if len(np.unique(column[~np.isnan(column)])) > 1]
-        names = tuple(self.judges[k] for k in kept)
-        families = {judge: self.families[judge] for judge in names if judge in self.families}
-        scores = ScoreMatrix(values[:, kept], tuple(f"i{k:06}" for k in range(len(values))), names, families)
-        return fit_panel(scores, replace(self.config, aggregators=tuple(aggregators))).aggregates
+        item_ids = tuple(f"i{k:06}" for k in range(len(values)))
+        scores = ScoreMatrix(values, item_ids, self.judges, self.families)
+        varying = [judge for judge, is_varying in zip(self.judges, varies(values), strict=True) if is_varying]
+        config = replace(self.config, aggregators=tuple(aggregators))
+        return fit_panel(scores.select_judges(varying), config).aggregates
 
 
 def read_versions(workspace: Workspace, wanted: Callable[[str], bool]) -> list[Versions]:
@@ -67,20 +67,16 @@ def _of_panel(
     workspace: Workspace, panel: ExperimentPanel, columns: VersionColumns, wanted: Callable[[str], bool]
 ) -> Versions:
     scores_of = dict(zip(panel.scores.item_ids, panel.scores.values, strict=True))
-    originals: dict[str, Array] = {}
-    versions: list[tuple[str, str, Array]] = []
-    for record in workspace.parts.read_items(panel.testset):
-        pair, change = columns.version_of(record.metadata) or ("", "")
-        if record.item_id not in scores_of:
-            continue
-        if change == ORIGINAL:
-            originals[pair] = scores_of[record.item_id]
-        elif change and wanted(change):
-            versions.append((pair, change, scores_of[record.item_id]))
+    versions = [
+        (*version, scores_of[record.item_id])
+        for record in workspace.parts.read_items(panel.testset)
+        if record.item_id in scores_of and (version := columns.version_of(record.metadata)) is not None
+    ]
+    originals = {pair: scores for pair, change, scores in versions if change == ORIGINAL}
     row_of = {pair: k for k, pair in enumerate(originals)}
     by_change: dict[str, list[tuple[int, Array]]] = {}
     for pair, change, scores in versions:
-        if pair in row_of:
+        if pair in row_of and change not in ("", ORIGINAL) and wanted(change):
             by_change.setdefault(change, []).append((row_of[pair], scores))
     return Versions(
         panel.testset,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -107,14 +107,23 @@ def history(workspace: Workspace, testset: str) -> list[dict[str, Any]]:
     """List the stored versions of a test set's fit, newest first, each with the changes since the previous version."""
     rows: list[dict[str, Any]] = []
     before: FitVersion | None = None
-    state_of = _states(workspace, testset)
+    log, waiting = workspace.fits.publications(testset), blocked_fit(workspace, testset)
+    states = {publication.fit_version: "was published" for publication in log}
+    if log:
+        states[log[-1].fit_version] = "pinned" if log[-1].pinned else "published"
+    if waiting is not None:
+        states[waiting.fit_version] = "held back"
     for version in workspace.fits.fit_versions(workspace.testset(testset).name):
+        if version.fit_version not in states:
+            reviewed = workspace.fits.find_annotation(testset, version.fit_version, ReviewDocument)
+            was_held = reviewed is not None and reviewed.state == "held back"
+            states[version.fit_version] = "was held back" if was_held else ""
         name = recommended(version.fits)
         evaluation = workspace.fits.find_annotation(testset, version.fits[name], Evaluation) if name else None
         row = {
             "fit_version": version.fit_version,
             "made at": version.made_at[:19],
-            "state": state_of(version.fit_version),
+            "state": states[version.fit_version],
             "judges": len(version.inputs.admitted),
             "order": None if evaluation is None else evaluation.order,
             "why": "; ".join(reasons(before, version)) if before else "the first fit",
@@ -122,23 +131,6 @@ def history(workspace: Workspace, testset: str) -> list[dict[str, Any]]:
         rows.append(row)
         before = version
     return rows[::-1]
-
-
-def _states(workspace: Workspace, testset: str) -> Callable[[str], str]:
-    log, waiting = workspace.fits.publications(testset), blocked_fit(workspace, testset)
-    published = {publication.fit_version for publication in log}
-
-    def state_of(version: str) -> str:
-        if waiting is not None and version == waiting.fit_version:
-            return "held back"
-        if log and version == log[-1].fit_version:
-            return "pinned" if log[-1].pinned else "published"
-        if version in published:
-            return "was published"
-        reviewed = workspace.fits.find_annotation(testset, version, ReviewDocument)
-        return "was held back" if reviewed is not None and reviewed.state == "held back" else ""
-
-    return state_of
 
 
 def publish(workspace: Workspace, publication: Publication, rebuilt: Collection[str] = ()) -> None:

@@ -9,8 +9,8 @@ from markupsafe import Markup, escape
 _LETTER = 6.7
 """Average width of a letter in 12 pixel type, in pixels."""
 
-_MOST_MARKS = 60
-"""Maximum number of points of a line that shows a mark at each point."""
+_MOST_MARKS, _MOST_LETTERS = 60, 40
+"""Maximum number of points of a line that shows a mark at each point, and of letters of a name in the legend."""
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _BOTTOM = 500.0, 250.0, 58.0, 14.0, 46.0
 
@@ -56,7 +56,7 @@ def line_chart(key: str, title: str, caption: str, series: Sequence[Series], x_l
     styles = [f"s{k % 8 + 1} dash{min(k // 8, 4)}" for k in range(len(series))]
     shapes, left, top = list[str](), 8.0, 14.0
     for each, style in zip(series, styles, strict=True):
-        name = shortened(each.name, 40)
+        name = each.name if len(each.name) <= _MOST_LETTERS else each.name[: _MOST_LETTERS - 1] + "…"
         needed = 44 + _LETTER * len(name)
         if left + needed > _WIDTH and left > 8:
             left, top = 8.0, top + 18
@@ -152,17 +152,10 @@ def interval(row: Ranked, low: float, high: float, meaning: str) -> Markup:
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
     """Return round numbers from ``low`` to ``high`` as axis ticks; ``about`` is the approximate number of ticks."""
-    if high <= low:
-        return [low]
     raw = (high - low) / about
     power = 10.0 ** floor(log10(raw))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw)
     return [round(k * step, 12) for k in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
-
-
-def shortened(words: str, most: int) -> str:
-    """Shorten a text to at most ``most`` characters; a shortened text ends in an ellipsis."""
-    return words if len(words) <= most else words[: most - 1] + "…"
 
 
 def _scale(values: Iterable[float], begin: float, end: float) -> tuple[_Map, list[float]]:

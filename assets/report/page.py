@@ -140,11 +140,7 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["minute"] = minute_of
-    environment.filters["number"] = _number
-    environment.filters["with_code"] = _with_code
-    environment.filters["percent"] = _percent
-    environment.filters["cell"] = _cell
+    environment.filters.update(minute=minute_of, number=_number, percent=_percent, with_code=_with_code, cell=_cell)
     environment.filters["signed"] = "{:+.2f}".format
     return environment
 

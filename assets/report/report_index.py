@@ -1,5 +1,6 @@
 """Dagster asset ``report_index``: the index of all pages."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -8,13 +9,10 @@ from assets.fit.stages import result_code
 from assets.metadata import table
 from assets.report.names import items_name, page_name
 from assets.workspace import Workspace
-from care_ops.results.verdict import minute_of
+from care_ops.results.verdict import Verdict, minute_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from assets.report.staleness import State
-    from care_ops.results.verdict import Verdict
 
 
 @dg.asset(
@@ -37,7 +35,7 @@ def report_index(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult
     )
 
 
-def write_verdicts(workspace: Workspace, current: "Mapping[str, State] | None" = None) -> "dict[str, Verdict]":
+def write_verdicts(workspace: Workspace, current: "Mapping[str, State] | None" = None) -> dict[str, Verdict]:
     """Write the verdict on every test set to its page, to the index and to the database.
 
     ``current`` contains the states of the test sets if the caller has already read them.

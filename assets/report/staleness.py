@@ -237,14 +237,11 @@ def _stale_fit(
     if refit:
         version = content_hash([fingerprint, fit_settings, fit_code()])
         kept = whole and not (rescored or panel_is_stale)
-        for asset in (*SOLVED, "aggregates"):
-            kept = (
-                kept
-                and asset in SOLVED
-                and built_from(folder, asset).version == result_version(workspace, testset, asset)
-            )
+        for asset in SOLVED:
+            kept = kept and built_from(folder, asset).version == result_version(workspace, testset, asset)
             if not kept:
                 yield StalePartition(asset, testset, version, changed)
+        yield StalePartition("aggregates", testset, version, changed)
     yield from _stale_results(workspace, connection, testset, fit, refit=refit)
 
 
@@ -278,15 +275,11 @@ def _stale_results(
         other = built_from(folder, asset).version != version
         if asset == "review":
             review = folder.find(ReviewDocument)
-            is_unpublished = (
-                review is not None and review.state == "published" and not workspace.fits.publications(testset)
-            )
-            is_there = is_there and not is_unpublished
+            was_published = review is not None and review.state == "published"
+            is_there = is_there and not (was_published and not workspace.fits.publications(testset))
         if asset == "report":
-            page = page_name(testset)
-            is_there = fit is None or all(
-                (workspace.report_folder / name).is_file() for name in (page, items_name(page))
-            )
+            pages = (page_name(testset), items_name(page_name(testset)))
+            is_there = fit is None or all((workspace.report_folder / page).is_file() for page in pages)
         if refit or other or not is_there or asset in lost or (asset == "report" and stale):
             stale.append(asset)
             why = "the fit is stale" if refit else "its inputs changed" if other else ""
@@ -294,14 +287,12 @@ def _stale_results(
 
 
 def _whole(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit: FitDocument) -> bool:
-    known = (
-        connection.execute("SELECT 1 FROM fit_versions WHERE fit_version = ?", [fit.fit_version]).fetchone() is not None
-    )
+    row = connection.execute("SELECT 1 FROM fit_versions WHERE fit_version = ?", [fit.fit_version]).fetchone()
     folder = workspace.fit_folder(testset)
     structure = folder.find(StructureDocument)
     solved = structure is not None and structure.solution is not None
     kept = workspace.fits.has_fit_version(testset, fit.fit_version, list(fit.by_aggregator.values()))
-    return known and kept and folder.has_fit(solved=solved)
+    return row is not None and kept and folder.has_fit(solved=solved)
 
 
 def _lost_findings(

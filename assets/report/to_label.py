@@ -108,8 +108,7 @@ def _write(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]]
 
 
 def _texts(record: ItemRecord | None) -> dict[str, str]:
-    known = {name: None if record is None else getattr(record, name) for name in ITEM_TEXTS}
-    return {name: text for name, text in known.items() if text}
+    return {name: text for name in ITEM_TEXTS if (text := getattr(record, name, None))}
 
 
 def _rows(path: Path) -> tuple[list[str], list[dict[str, str]]]:

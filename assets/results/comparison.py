@@ -128,16 +128,13 @@ def _all_labelled(named: Named, labels: Array) -> bool:
 
 
 def _by_labels(rates: Rates, named: Named, labels: Array) -> SystemsDocument:
-    items, labelled = Counter[str | frozenset[str]](), Counter[str | frozenset[str]]()
-    for names, label in zip(named, labels, strict=True):
-        if names is not None:
-            key = names[0] if len(names) == 1 else frozenset(names)
-            items[key] += 1
-            labelled[key] += int(not np.isnan(label))
+    keys = [None if names is None else names[0] if len(names) == 1 else frozenset(names) for names in named]
+    items = Counter(keys)
+    labelled = Counter(key for key, label in zip(keys, labels, strict=True) if not np.isnan(label))
     comparisons: list[Comparison] = []
     for pair in combinations([rate.system for rate in rates.rates], 2):
-        d, keys = rates.difference(*pair), (*pair, frozenset(pair))
-        counts = [sum(count[key] for key in keys) for count in (items, labelled)]
+        d, keys_of_pair = rates.difference(*pair), (*pair, frozenset(pair))
+        counts = [sum(count[key] for key in keys_of_pair) for count in (items, labelled)]
         comparisons.append(Comparison(*pair, d.value, d.lo, d.hi, *counts))
     systems = tuple(SystemRecord(rate.system, rate.items, rate.value, rate.lo, rate.hi) for rate in rates.rates)
     return SystemsDocument(CORRECTED, KINDS[rates.kind], systems, tuple(comparisons))

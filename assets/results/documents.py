@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from care_ops.concerns import FOLLOWS_FEATURE
-from care_ops.minimum_sizes import FOLLOWS
 from care_ops.records import Comparison
 
 
@@ -55,11 +54,6 @@ class FactorsDocument:
     def nearest_feature(self, factor: int) -> tuple[str, float] | None:
         """Return the text feature with the largest absolute Spearman correlation with a factor, and the correlation."""
         return None if factor >= len(self.correlations) else self._nearest(self.correlations[factor])
-
-    def followed_feature(self, factor: int) -> tuple[str, float] | None:
-        """Return the feature most correlated with a factor, and the correlation; None if the correlation is small."""
-        nearest = self.nearest_feature(factor)
-        return nearest if nearest is not None and abs(nearest[1]) >= FOLLOWS else None
 
     def followed_by(self, judge: str) -> tuple[str, float] | None:
         """Return the feature that correlates most with a judge's scores if the correlation is large; otherwise None."""

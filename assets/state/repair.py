@@ -160,7 +160,7 @@ def _files(workspace: Workspace) -> Iterator[tuple[Path, Read, str]]:
         (workspace.data / "experiments", "*.json", read_document, "`care run --select key:NAME` rebuilds it"),
         (workspace.report_folder, "*.html", _read_page, _AGAIN),
         (workspace.data / "parts" / "bills", "*.parquet", read_table, "its costs are lost without a backup"),
-        (workspace.data, FORGOTTEN, read_lines, ""),
+        (workspace.data, FORGOTTEN, lambda _: workspace.forgotten_items(), ""),
     ):
         for path in sorted(folder.glob(pattern)):
             yield path, read, then
@@ -180,12 +180,7 @@ def _checked(workspace: Workspace, path: Path, read: Read, then: str, repair: bo
         return
     except DamagedError as error:
         if path.name == FORGOTTEN:
-            yield Finding(
-                path,
-                "fails",
-                f"{error}. CARE reads no items without its list of removed items: restore the file from a backup, or "
-                "move it away and run `care admin forget` again for each removed item",
-            )
+            yield Finding(path, "fails", str(error))
         elif not repair:
             costs = ", which costs money: first restore the file from a backup" if _costs_money(workspace, path) else ""
             yield Finding(path, "fails", f"{error}. `care doctor --repair` quarantines it, and {then}{costs}")

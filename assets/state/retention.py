@@ -101,20 +101,16 @@ def _old_parts(workspace: Workspace, before: float) -> Iterator[Removable]:
         for testset in workspace.parts.testsets():
             files = sorted(workspace.parts.scores_folder(judge, testset).glob("*.parquet"))
             old = [path for path in files if path.stat().st_mtime < before]
-            if not old:
-                continue
-            if judge not in workspace.judges or testset not in workspace.testsets_of(judge):
-                what = f"{counted(len(old), 'part')} of {judge} on {testset}"
-                yield Removable(what, "no longer in the workspace", tuple(old))
-                continue
-            try:
-                key = judge_key(workspace, judge, testset)
-            except CareError:  # a broken judge needs its parts after it is fixed
-                continue
-            stale = [path for path in old if workspace.parts.key_of(path) not in (key, None)]
-            if stale:
-                what = f"{counted(len(stale), 'part')} of {judge} on {testset}"
-                yield Removable(what, "scored under another specification", tuple(stale))
+            why = "no longer in the workspace"
+            if old and judge in workspace.judges and testset in workspace.testsets_of(judge):
+                why = "scored under another specification"
+                try:
+                    key = judge_key(workspace, judge, testset)
+                except CareError:  # a broken judge needs its parts after it is fixed
+                    continue
+                old = [path for path in old if workspace.parts.key_of(path) not in (key, None)]
+            if old:
+                yield Removable(f"{counted(len(old), 'part')} of {judge} on {testset}", why, tuple(old))
 
 
 def scattered(workspace: Workspace) -> dict[tuple[str, str], int]:

@@ -80,8 +80,6 @@ class ScoreTable:
     def records(self) -> list[ItemRecord]:
         """Records of the scored items, in the order of the scores; an item not in ``items`` has an empty record."""
         nothing = ItemRecord("")
-        if not self.items:
-            return [nothing] * len(self.scores.item_ids)
         return [self.items.get(item, nothing) for item in self.scores.item_ids]
 
 
@@ -230,8 +228,6 @@ def has_pairs(table: ScoreTable, config: TableConfig) -> bool:
 
 
 def _pair_systems(panel: ScoreMatrix, table: ScoreTable, named: Named) -> list[tuple[str, str] | None]:
-    if not any(named):
-        return [None] * len(panel.item_ids)
     system_of = dict(zip(table.scores.item_ids, named, strict=True))
     return [(pair[0], pair[1]) if (pair := system_of[item]) and len(pair) > 1 else None for item in panel.item_ids]
 
@@ -274,7 +270,8 @@ def fit_id(table: ScoreTable, config: TableConfig) -> str:
 def admit(table: ScoreTable, config: TableConfig) -> tuple[ScoreMatrix, list[JudgeCheck]]:
     """Check each judge for admission; return the admitted judges' scores, and the checks of all judges.
 
-    Scores outside the scale become missing. Raises ``FitError`` if fewer than three judges were admitted.
+    Scores outside the scale become missing. Raises ``FitError`` if fewer than three judges were admitted, and
+    ``InputError`` if all scores, or no scores, are above the cut.
     """
     scores, out_of_range = within_scale(table.scores, config.fit.scale)
     checks = check_panel(scores, config.admission, out_of_range=out_of_range)
@@ -282,20 +279,15 @@ def admit(table: ScoreTable, config: TableConfig) -> tuple[ScoreMatrix, list[Jud
     if len(admitted) < MIN_JUDGES:
         why = too_few(scores, checks, loosen="--admit all admits all judges that vary", declare="--absent not_asked")
         raise FitError(f"{table.source}: {why}")
-    panel = scores.select_judges(admitted)
-    check_cut(panel.values, config.fit.cut, "scores")
-    return panel, checks
-
-
-def check_cut(values: Array, cut: float | None, what: str) -> None:
-    """Raise ``InputError`` if all values, or no values, are above ``cut``."""
-    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    panel, cut = scores.select_judges(admitted), config.fit.cut
+    low, high = float(np.nanmin(panel.values)), float(np.nanmax(panel.values))
     if cut is not None and not low <= cut < high:
         which = "all" if cut < low else "no"
         raise InputError(
-            f"--cut {cut:g}: {which} {what} are above this cut; the {what} range from {low:g} to {high:g}; give a cut "
+            f"--cut {cut:g}: {which} scores are above this cut; the scores range from {low:g} to {high:g}; give a cut "
             f"in this range, such as {(low + high) / 2:g}"
         )
+    return panel, checks
 
 
 def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tuple[ScoreMatrix, dict[str, int]]:

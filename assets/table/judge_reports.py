@@ -154,8 +154,6 @@ def sentences(report: JudgeReport) -> list[str]:
 
 
 def _share(share: Share | None) -> str:
-    return (
-        "an unknown share (there are no such labels)"
-        if share is None
-        else f"{share.value:.0%} ({share.lo:.0%} to {share.hi:.0%})"
-    )
+    if share is None:
+        return "an unknown share (there are no such labels)"
+    return f"{share.value:.0%} ({share.lo:.0%} to {share.hi:.0%})"

@@ -64,19 +64,10 @@ def label_effect(panel: ScoreMatrix, config: FitConfig, labels: FitLabels) -> La
     except FitError:
         return None
     top = min(_TOP, max(len(panel.item_ids) // 10, 1))  # the top tenth, as in the verdict
-    last = len(_best(after, top) - _best(earlier, top))
-    return LabelEffect(
-        len(seen),
-        top,
-        len(_best(after, top) - _best(before, top)),
-        rank_correlation(before, after),
-        _expected_changes(last, len(seen)),
-    )
-
-
-def _expected_changes(last: int, labels: int) -> float:
+    moved, last_moved = (len(_best(after, top) - _best(estimate, top)) for estimate in (before, earlier))
     # Calibrated on recorded panels (benchmarks/results/labelling.md).
-    return 1.0 + 1.65 * float(np.sqrt(last * labels / (labels + BATCH)))
+    expected = 1.0 + 1.65 * float(np.sqrt(last_moved * len(seen) / (len(seen) + BATCH)))
+    return LabelEffect(len(seen), top, moved, rank_correlation(before, after), expected)
 
 
 def _only(labels: FitLabels, items: Iterable[str]) -> FitLabels:
