@@ -47,16 +47,12 @@ def normal_scores(values: Array) -> Array:
 
 def _normal(column: Array) -> Array:
     scored = ~np.isnan(column)
-    score = _by_rank(column[scored])
+    items = max(int(scored.sum()), 1)
+    score = ranks(column[scored], lambda mean_ranks: ndtri((mean_ranks - 0.5) / items))  # equal scores share a quantile
     sd = float(score.std()) if len(score) else 0.0
     out = np.full(len(column), np.nan)
     out[scored] = score / sd if sd > 0 else score
     return out
-
-
-def _by_rank(scores: Array) -> Array:
-    """Convert scores without NaN to normal quantiles of their ranks; equal scores share a quantile."""
-    return ranks(scores, lambda mean_ranks: ndtri((mean_ranks - 0.5) / max(len(scores), 1)))
 
 
 def fit(correlation: Array, factors: int) -> FactorModel:

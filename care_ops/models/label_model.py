@@ -136,32 +136,22 @@ def fit_labels(
     means = [prior + scale**2 * (everything.T @ cell.dual) for scale, cell in zip(scales, fitted, strict=True)]
     mean = weights @ np.array(means) + at_random * prior
     latent = factors @ mean[: len(of_factors)] + judges @ mean[len(of_factors) : -1] + estimate * mean[-1]
-    better, gain = (
-        (1.0, 0.0)
-        if plain is None
-        else _compared(
-            np.column_stack([factors, judges, estimate, plain]),
-            everything,
-            list(zip(scales, fitted, means, weights / max(weights.sum(), 1e-300), strict=True)),
-            mean,
-            np.random.default_rng(0),
-        )
-    )
+    better, gain = 1.0, 0.0
+    if plain is not None:
+        shares = weights / max(weights.sum(), 1e-300)
+        posteriors = list(zip(scales, fitted, means, shares, strict=True))
+        better, gain = _compared(np.column_stack([factors, judges, estimate, plain]), everything, posteriors, mean)
     return LabelledFit(latent, at_random, (1.0 - at_random) * better + at_random / 2.0, (1.0 - at_random) * gain)
 
 
 def _compared(
-    columns: Array,
-    labelled: Array,
-    cells: list[tuple[Array, _Conditioned, Array, float]],
-    mean: Array,
-    rng: np.random.Generator,
+    columns: Array, labelled: Array, cells: list[tuple[Array, _Conditioned, Array, float]], mean: Array
 ) -> tuple[float, float]:
     """Compute the probability that the estimate is at least as good as the plain average, and the mean gain in tau.
 
     Coefficients of quality are drawn from the posterior. The last of the ``columns`` is the plain average.
     """
-    centred = columns - columns.mean(axis=0)
+    centred, rng = columns - columns.mean(axis=0), np.random.default_rng(0)
     gram = centred.T @ centred / len(centred)
     draws: list[Array] = []
     shares = rng.multinomial(_DRAWS, np.array([weight for *_, weight in cells]))

@@ -152,9 +152,6 @@ def _shares(joint: Array) -> tuple[Array, float]:
 
 def floored(covariance: Array) -> Array:
     """Raise the eigenvalues of a covariance to at least ``VARIANCE_FLOOR``; identical judges give eigenvalues of 0."""
-    off_diagonal = covariance - np.diag(np.diag(covariance))
-    if not off_diagonal.any():
-        return np.diag(np.maximum(np.diag(covariance), VARIANCE_FLOOR))
     variances, directions = np.linalg.eigh(covariance)
     if variances[0] >= VARIANCE_FLOOR:
         return covariance

@@ -1,11 +1,6 @@
 """Conditional means of missing scores under a Gaussian model."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
-
 import numpy as np
-from numpy.typing import NDArray
 
 from care_ops.scores import Array
 
@@ -30,26 +25,14 @@ def condition(standardised: Array, correlation: Array, direction: Array | None =
     precision = np.linalg.inv(correlation).astype(np.float64, copy=False)
     absent = np.isnan(standardised)
     filled, variance = np.where(absent, 0.0, standardised), np.zeros(len(standardised))
-    for rows, missing, inner in _fill(filled, absent, precision):
-        if direction is not None and missing.shape[1]:
-            weight = direction[missing]
-            variance[rows] = np.einsum("rm,rm->r", weight, np.linalg.solve(inner, weight[:, :, None])[:, :, 0])
-    return filled, variance
-
-
-def _fill(
-    y: Array, absent: NDArray[np.bool_], precision: Array
-) -> Iterable[tuple[NDArray[np.intp], NDArray[np.intp], Array]]:
-    """Fill missing scores with conditional means, in groups of rows with the same number of missing scores.
-
-    Yields rows, positions of missing scores, and their precision matrices; shapes (r,), (r, m) and (r, m, m).
-    """
     number = absent.sum(axis=1)
-    for m in np.unique(number):
+    for m in np.unique(number[number > 0]):  # group rows by m; rows (r,), missing (r, m), inner (r, m, m)
         rows = np.flatnonzero(number == m)
         missing = np.nonzero(absent[rows])[1].reshape(len(rows), int(m))
         inner = precision[missing[:, :, None], missing[:, None, :]]
-        if m:
-            outer = np.einsum("rmp,rp->rm", precision[missing], y[rows])
-            y[rows[:, None], missing] = -np.linalg.solve(inner, outer[:, :, None])[:, :, 0]
-        yield rows, missing, inner
+        outer = np.einsum("rmp,rp->rm", precision[missing], filled[rows])
+        filled[rows[:, None], missing] = -np.linalg.solve(inner, outer[:, :, None])[:, :, 0]
+        if direction is not None:
+            weight = direction[missing]
+            variance[rows] = np.einsum("rm,rm->r", weight, np.linalg.solve(inner, weight[:, :, None])[:, :, 0])
+    return filled, variance

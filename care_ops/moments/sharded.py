@@ -140,15 +140,12 @@ def _handing_rows(
     """Yield the moments of each shard; after a worker fails to read the file, send rows instead of paths."""
     for done, result in enumerate(spread(task, shards)):
         if isinstance(result, UnreadableError):
-            yield from map(_moments, spread(task, map(with_part, shards[done:])))
+            for again in spread(task, map(with_part, shards[done:])):
+                if isinstance(again, UnreadableError):
+                    raise again
+                yield again
             return
         yield result
-
-
-def _moments(result: Moments | UnreadableError) -> Moments:
-    if isinstance(result, UnreadableError):
-        raise result
-    return result
 
 
 def shard_moments(shard: Shard, judges: tuple[str, ...], shift: Array) -> Moments | UnreadableError:

@@ -228,19 +228,15 @@ def _block(values: Array, shift: Array, *, third: bool) -> Moments:
     present = ~np.isnan(values)
     y = np.where(present, values - shift, 0.0)
     n, p = y.shape
-    second = y.T @ y
-    none = np.zeros((0, 0, 0))
-    sum3 = _triple(y) if third else none
+    total, second = y.sum(axis=0), y.T @ y
+    sum3 = _triple(y) if third else np.zeros((0, 0, 0))
     if present.all():
-        total = y.sum(axis=0)
-        count3 = np.full((p, p, p), float(n)) if third else none
-        counts = (np.full(p, float(n)), np.full((p, p), float(n)), count3)
+        counts = [np.full(sums.shape, float(n)) for sums in (total, second, sum3)]
         partial = np.repeat(total[:, None], p, axis=1)
         square = np.repeat(np.diag(second)[:, None], p, axis=1)
     else:
         mask = present.astype(np.float64)
-        total = y.sum(axis=0)
-        counts = (mask.sum(axis=0), mask.T @ mask, _triple(mask) if third else none)
+        counts = [mask.sum(axis=0), mask.T @ mask, _triple(mask) if third else sum3]
         partial, square = y.T @ mask, (y * y).T @ mask
     return Moments(shift, n, counts[0], total, counts[1], second, partial, square, counts[2], sum3)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from care_ops.errors import FitError
 from care_ops.moments.missing import condition
-from care_ops.scores import Array
+from care_ops.scores import Array, correlation
 
 QualityRule = Literal["leading", "balance", "anchors"]
 
@@ -108,7 +108,8 @@ def choose_by_balance(factors: Factors) -> Factors:
     Evenness is the entropy of the squared loadings. The rule is wrong if more judges load on the confounder than on
     quality.
     """
-    return _chosen(factors, _evenness(factors.directions), "balance")
+    candidates, evenness = factors.candidates(), _evenness(factors.directions)
+    return replace(factors, quality=int(candidates[np.argmax(evenness[candidates])]), rule="balance")
 
 
 def choose_by_labels(factors: Factors, scores: Array, labels: Array) -> Factors:
@@ -124,10 +125,8 @@ def choose_by_labels(factors: Factors, scores: Array, labels: Array) -> Factors:
     """
     if len(labels) < 2 or np.ptp(labels) == 0:
         return factors
-    follows = np.array([_correlation(scores @ u, labels) for u in factors.directions.T])
-    chosen = int(
-        np.flatnonzero(np.abs(follows) >= np.abs(follows).max() - 1e-9)[0]
-    )  # the strongest of equally good factors
+    follows = np.nan_to_num([correlation(scores @ u, labels) for u in factors.directions.T])
+    chosen = int(np.argmax(np.abs(follows) >= np.abs(follows).max() - 1e-9))  # the strongest of equally good factors
     sign = np.where((np.arange(len(follows)) == chosen) & (follows < 0), -1.0, 1.0)
     return replace(
         factors,
@@ -204,18 +203,7 @@ def _agreement(direction: Array, correlation: Array) -> float:
     return float(direction @ correlation @ ones / scale)
 
 
-def _chosen(factors: Factors, merit: Array, rule: QualityRule) -> Factors:
-    candidates = factors.candidates()
-    return replace(factors, quality=int(candidates[np.argmax(merit[candidates])]), rule=rule)
-
-
 def _evenness(loadings: Array) -> Array:
     """Return the entropy, in nats, of the squared loadings of each column."""
     shares = loadings**2 / np.sum(loadings**2, axis=0)
     return -np.sum(shares * np.log(np.maximum(shares, 1e-300)), axis=0)
-
-
-def _correlation(a: Array, b: Array) -> float:
-    a, b = a - a.mean(), b - b.mean()
-    scale = float(np.sqrt((a @ a) * (b @ b)))
-    return float(a @ b) / scale if scale > 0 else 0.0

@@ -104,15 +104,13 @@ class _Consensus:
     def run(self, tolerance: float, limit: int) -> tuple[Array, Array, Certificate]:
         iteration, best, last = 0, None, np.inf
         pause, next_balance = float(_CHECK_EVERY), float(_CHECK_EVERY)
-        while iteration < limit:
-            iteration += 1
+        for iteration in range(1, limit + 1):
             before = self.z
             self._step()
             if iteration % _CHECK_EVERY:
                 continue
             candidate = self._certify()
-            if best is None:
-                best = candidate
+            best = best or candidate
             # every feasible point bounds the optimum from above, every dual value from below
             dual = max(best[1], candidate[1])
             best = min(best, candidate, key=lambda c: c[0])
@@ -126,9 +124,7 @@ class _Consensus:
             elif iteration >= next_balance and self._balance(before):
                 pause *= _PATIENCE  # ever more rarely, which preserves convergence
                 next_balance = iteration + pause
-        if best is None:
-            best = self._certify()
-        primal, dual, sparse, low_rank = best
+        primal, dual, sparse, low_rank = best or self._certify()
         gap = relative_gap(primal, dual)
         return sparse, low_rank, Certificate(primal, dual, gap, tolerance, iteration, gap <= tolerance)
 
