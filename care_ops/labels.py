@@ -198,11 +198,8 @@ class Labels:
         """Return sentences about items with several labels and about the agreement of their labels; empty if none."""
         if self.reliability is None:
             again = sum(len(labels) > 1 for labels in self.by_item.values())
-            return (
-                [f"{counted(again, 'item')} with several labels by one rater, which count as one label"]
-                if again
-                else []
-            )
+            message = f"{counted(again, 'item')} with several labels by one rater, which count as one label"
+            return [message] if again else []
         unlike = sum(len({*opinions}) > 1 for opinions in self.opinions.values())
         if unlike >= MIN_LABELS and 2 * unlike > len(self.counts) and self.reliability < 0.2:
             return [

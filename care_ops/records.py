@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
-    from numpy.typing import NDArray
     from pydantic import GetCoreSchemaHandler
     from pydantic_core import CoreSchema
 
@@ -28,18 +29,13 @@ class AsLists:
 
 
 def _numbers(values: Any) -> NDArray[np.float64]:
-    import numpy as np
-
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError("the value must be rows of numbers and null, all of the same length") from None
 
 
-if TYPE_CHECKING:
-    Array = NDArray[np.float64]
-else:  # numpy need not be imported to know what is stored
-    Array = Annotated[Any, AsLists()]
+Array = Annotated[NDArray[np.float64], AsLists()]
 
 
 @dataclass(frozen=True)

@@ -135,18 +135,14 @@ class LabelFree:
 
 def unsafe_concerns(model: OneFactor, judges: int, items: int) -> tuple[Concern, ...]:
     """List the concerns that prevent CARE from using the common factor and from leaving out weak judges."""
-    found: list[Concern] = []
-    if judges < MIN_DISTINCT_JUDGES:
-        found.append("few judges")
-    if items < MIN_ITEMS_TO_COMPARE:
-        found.append("few items")
-    if model.signal < MIN_SIGNAL:
-        found.append("no common signal")
-    if float(np.mean(model.raw_loadings < OPPOSED_LOADING)) >= MAX_OPPOSED:
-        found.append("opposed")
-    if in_two_groups(model, judges):
-        found.append("two groups")
-    return tuple(found)
+    is_raised: dict[Concern, bool] = {
+        "few judges": judges < MIN_DISTINCT_JUDGES,
+        "few items": items < MIN_ITEMS_TO_COMPARE,
+        "no common signal": model.signal < MIN_SIGNAL,
+        "opposed": float(np.mean(model.raw_loadings < OPPOSED_LOADING)) >= MAX_OPPOSED,
+        "two groups": in_two_groups(model, judges),
+    }
+    return tuple(concern for concern, raised in is_raised.items() if raised)
 
 
 def in_two_groups(model: OneFactor, judges: int) -> bool:
@@ -156,16 +152,13 @@ def in_two_groups(model: OneFactor, judges: int) -> bool:
 
 def conditional_concerns(problem: Problem, found: LabelFree, unsafe: bool) -> tuple[Concern, ...]:
     """List the concerns that a person who knows the items or the judges can resolve."""
-    more: list[Concern] = []
-    if not unsafe and found.least_alike[1] < MIN_AGREEMENT:
-        more.append("alternatives")
-    if found.duplicates.uncertain:
-        more.append("duplicates")
-    if found.followed_feature is not None:
-        more.append("feature")
-    if len({family_of(judge, problem.scores.families) for judge in problem.scores.judges}) == 1:
-        more.append("one family")
-    return tuple(more)
+    is_raised: dict[Concern, bool] = {
+        "alternatives": not unsafe and found.least_alike[1] < MIN_AGREEMENT,
+        "duplicates": bool(found.duplicates.uncertain),
+        "feature": found.followed_feature is not None,
+        "one family": len({family_of(judge, problem.scores.families) for judge in problem.scores.judges}) == 1,
+    }
+    return tuple(concern for concern, raised in is_raised.items() if raised)
 
 
 def plausible_alternatives(problem: Problem, found: LabelFree) -> dict[str, Array]:

@@ -5,7 +5,7 @@ that starts from the label-free estimate (``models.label_model``). At least twen
 sample also determine P(Q = 1) of each item and a threshold (``calibration.probability_curve``).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -21,7 +21,7 @@ from care_ops.config import POSITION
 from care_ops.metrics import changed, rank_correlation
 from care_ops.minimum_sizes import FOLLOWS, LABELS_TO_CONFIRM
 from care_ops.models import factor_analysis
-from care_ops.models.label_model import Columns, LabelledFit, fit_labels
+from care_ops.models.label_model import Columns, fit_labels
 from care_ops.moments.state import accumulate, shrink
 from care_ops.records import Aggregate
 from care_ops.scores import Array, ranks, rows_of
@@ -42,11 +42,13 @@ def care(problem: Problem) -> Aggregate:
     found = label_free(problem)
     details = {} if problem.weights_only else summary(problem, found)
     rows, labels = problem.labels.rows(problem.scores.item_ids)
-    latent, scored, fitted = found.latent, found.scored, None
-    curve = None
+    latent, scored, fitted, curve = found.latent, found.scored, None, None
     if len(rows):
-        fit = _label_fit(problem, found)
-        fitted, curve = fit(rows, labels, found.plain), _calibrated(problem, found, fit)
+        labelled = [problem.scores.item_ids[int(row)] for row in rows]
+        columns, counts = _label_columns(problem, found), problem.labels.counts_of(labelled)
+        fitted = fit_labels(columns, rows, labels, counts, found.plain)
+        if problem.labels.binary:
+            curve = _calibrated(found, columns, rows, labels, counts, problem.labels.weights(labelled))
         if fitted is not None:
             latent = fitted.latent
             details |= {
@@ -146,20 +148,10 @@ def oblique_factors(problem: Problem, found: LabelFree) -> Array:
     return scores * np.where(found.latent @ scores < 0, -1.0, 1.0)
 
 
-_LabelFit = Callable[[NDArray[np.intp], Array, Array | None], LabelledFit | None]
-"""Function that fits labels; it takes row indices, the labels of these rows, and an optional estimate to compare."""
-
-
-def _label_fit(problem: Problem, found: LabelFree) -> _LabelFit:
+def _label_columns(problem: Problem, found: LabelFree) -> Columns:
     features = (np.where(found.scored, w, 0.0) for w in found.features.values())
     judges = np.column_stack([problem.filled, *features])
-    columns, item_ids = Columns(found.latent, oblique_factors(problem, found), judges), problem.scores.item_ids
-
-    def fit(rows: NDArray[np.intp], labels: Array, plain: Array | None) -> LabelledFit | None:
-        counts = problem.labels.counts_of([item_ids[int(row)] for row in rows])
-        return fit_labels(columns, rows, labels, counts, plain)
-
-    return fit
+    return Columns(found.latent, oblique_factors(problem, found), judges)
 
 
 def items_to_label(item_ids: Sequence[str], found: LabelFree, most: int = 10) -> list[str]:
@@ -170,18 +162,17 @@ def items_to_label(item_ids: Sequence[str], found: LabelFree, most: int = 10) ->
     return [item_ids[int(i)] for i in order if difference[int(i)] > 0]
 
 
-def _calibrated(problem: Problem, found: LabelFree, fit: _LabelFit) -> tuple[Array, Array] | None:
+def _calibrated(
+    found: LabelFree, columns: Columns, rows: NDArray[np.intp], labels: Array, counts: Array, weights: Array
+) -> tuple[Array, Array] | None:
     """Calibrate P(Q = 1) with binary labels of a probability sample and cross-fitted estimates."""
-    item_ids = problem.scores.item_ids
-    rows, labels = problem.labels.rows(item_ids)
-    weights = problem.labels.weights([item_ids[int(row)] for row in rows])
-    if not problem.labels.binary or np.count_nonzero(weights) < LABELS_TO_CONFIRM:
+    if np.count_nonzero(weights) < LABELS_TO_CONFIRM:
         return None
     unseen = np.empty(len(rows))
     fold = ranks(rows).astype(int) % _FOLDS
     for held in range(_FOLDS):
         seen = fold != held
-        fitted = fit(rows[seen], labels[seen], None)
+        fitted = fit_labels(columns, rows[seen], labels[seen], counts[seen], None)
         latent = found.latent if fitted is None else fitted.latent
         scored = latent[found.scored]
         unseen[~seen] = ((latent - scored.mean()) / scored.std())[rows[~seen]]

@@ -138,7 +138,7 @@ def label_free(problem: Problem, rules: Rules = RULES) -> LabelFree:
         share,
         scored,
         np.full(len(latent), np.nan) if problem.weights_only else _sd(model, panel, latent, scored),
-        _by_judge(in_groups, duplicates.group),
+        (in_groups / np.bincount(duplicates.group))[duplicates.group],  # duplicates share the weight of their group
         duplicates,
         model=model,
         weak=tuple(np.flatnonzero(weak[duplicates.group]).tolist()),
@@ -151,13 +151,12 @@ def label_free(problem: Problem, rules: Rules = RULES) -> LabelFree:
     found = replace(
         found,
         follows={name: score_correlation(latent, w, scored) for name, w in judged.items()},
+        alternatives=plausible_alternatives(problem, found),
         sides=group_means(model, panel.normal, scored),
         kept=None if cleaned is declared else unit_score(_average_of(problem, declared, duplicates.group), scored),
         effective_judges=_effective_judges(model, panel, in_groups),
     )
-    found = replace(
-        found, alternatives=plausible_alternatives(problem, found), without=_without_nearest(problem, found)
-    )
+    found = replace(found, without=_without_nearest(problem, found))
     return replace(found, concerns=(*unsafe, *conditional_concerns(problem, found, bool(unsafe))))
 
 
@@ -286,11 +285,10 @@ def _bounded(weights: Array, most: float, equal: NDArray[np.bool_]) -> Array:
     share = 1.0 / max(int((weights > 0).sum()), 1)
     limit = np.where(equal, share, most * share)
     for _ in range(len(weights)):
-        over = weights > limit * (1 + 1e-12)
-        if not over.any():
+        if not (weights > limit * (1 + 1e-12)).any():
             break
-        rest = np.where(weights >= limit * (1 - 1e-12), 0.0, weights)
         capped = weights >= limit * (1 - 1e-12)
+        rest = np.where(capped, 0.0, weights)
         left = 1.0 - float(limit[capped].sum())
         weights = np.where(capped, limit, rest * (left / max(float(rest.sum()), 1e-12)))
     return weights
@@ -302,10 +300,6 @@ def _without_nearest(problem: Problem, found: LabelFree) -> Array | None:
         return None
     cleaned = controlled(problem.standardised, found.features[name])
     return unit_score(_average_of(problem, cleaned, found.duplicates.group), found.scored)
-
-
-def _by_judge(weights: Array, group: NDArray[np.intp]) -> Array:
-    return (weights / np.bincount(group))[group]
 
 
 def _without_declared(problem: Problem, features: Mapping[str, Array]) -> Array:
