@@ -42,12 +42,6 @@ def frame_kind(source: object) -> FrameKind:
     return "pandas" if package == "pandas" else "polars" if package == "polars" else "arrow"
 
 
-def _framed(page: str, title: str, height: int) -> str:
-    """Return HTML that shows a page in an iframe, where the styles of the page cannot affect the notebook."""
-    frame = '<iframe srcdoc="{}" title="{}" style="width:100%; height:{}px; border:0"></iframe>'
-    return str(Markup(frame).format(page, title, height))
-
-
 @dataclass(frozen=True, repr=False, eq=False)
 class FitResult:
     """Result of a fit: scores, verdict, judge weights and metrics. Arrays are read-only.
@@ -170,7 +164,9 @@ class FitResult:
         return "\n".join([*verdict, *(shorten(line, _LINE, placeholder=" ...") for line in lines)])
 
     def _repr_html_(self) -> str:
-        return _framed(card(self.table.page, self.verdict), f"CARE fit of {self.table.page.title}", 720)
+        """Return HTML that shows the card in an iframe, where the styles of the card cannot affect the notebook."""
+        frame = '<iframe srcdoc="{}" title="CARE fit of {}" style="width:100%; height:720px; border:0"></iframe>'
+        return str(Markup(frame).format(card(self.table.page, self.verdict), self.table.page.title))
 
     def _head(self) -> list[str]:
         page, name = self.table.page, self.recommended

@@ -32,12 +32,9 @@ def in_python(function: Callable[P, R]) -> Callable[P, R]:
     dictionary maps names to values.
     """
     called = signature(function)
-    parameters = called.parameters
 
     @wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        if "options" not in parameters:
-            refuse_unknown(function.__name__, kwargs, parameters)
         try:
             given = called.bind_partial(*args, **kwargs)
             for arguments in (given.arguments, given.arguments.get("options", {})):

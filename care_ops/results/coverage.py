@@ -108,10 +108,6 @@ def coverage_of(scores: ScoreMatrix, *, not_asked: bool) -> Coverage:
     """Compute the coverage of a panel from its scores."""
     present = ~np.isnan(scores.values)
     by_item = present.sum(axis=1)
-    groups = tuple(
-        Group(tuple(scores.judges[int(j)] for j in group.judges), len(group.items))
-        for group in components(scores.values)
-    )
     return Coverage(
         items=scores.shape[0],
         judges=scores.shape[1],
@@ -120,5 +116,8 @@ def coverage_of(scores: ScoreMatrix, *, not_asked: bool) -> Coverage:
         unscored=int((by_item == 0).sum()),
         not_asked=not_asked,
         sparse=is_sparse(scores.values),
-        groups=groups,
+        groups=tuple(
+            Group(tuple(scores.judges[int(j)] for j in group.judges), len(group.items))
+            for group in components(scores.values)
+        ),
     )

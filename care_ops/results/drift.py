@@ -8,7 +8,7 @@ from scipy.special import gammaincinv
 
 from care_ops.metrics import rank_correlation
 from care_ops.minimum_sizes import MIN_ITEMS
-from care_ops.scores import Array, varies
+from care_ops.scores import Array, correlation, varies
 
 _BINS = 10
 
@@ -50,13 +50,12 @@ def drift(before: Array, after: Array, again: Array) -> Drift:
         Estimates of the later run for the items of ``before``.
     """
     a, b = (values[~np.isnan(values)] for values in (before, after))
-    common = ~np.isnan(before) & ~np.isnan(again)
-    x, y = before[common], again[common]
+    common = int((~np.isnan(before) & ~np.isnan(again)).sum())
     few = min(len(a), len(b)) < MIN_ITEMS
     psi, chance = (float("nan"), float("nan")) if few else population_stability(a, b)
     spread = float(a.std()) if varies(a) else 0.0
     shift = float("nan") if few or spread == 0 else float((b.mean() - a.mean()) / spread)
-    return Drift(len(x), psi, chance, shift, rank_correlation(x, y, at_least=MIN_ITEMS))
+    return Drift(common, psi, chance, shift, rank_correlation(before, again, at_least=MIN_ITEMS))
 
 
 def population_stability(before: Array, after: Array) -> tuple[float, float]:
@@ -114,12 +113,8 @@ def copies_of_gold(values: Array, gold: Array, judges: tuple[str, ...]) -> list[
         values, a hundred items are required, because a good judge may decide all of thirty items correctly.
     """
     copies: list[str] = []
-    for j, judge in enumerate(judges):
-        both = ~np.isnan(values[:, j]) & ~np.isnan(gold)
-        x, y = values[both, j], gold[both]
-        kinds = len(np.unique(y))
-        if kinds < 2 or len(x) < (100 if kinds == 2 else 30) or not varies(x):
-            continue
-        if abs(np.corrcoef(x, y)[0, 1]) >= 0.999:
+    for judge, column in zip(judges, values.T, strict=True):
+        kinds = len(np.unique(gold[~np.isnan(column) & ~np.isnan(gold)]))
+        if abs(correlation(column, gold, at_least=100 if kinds == 2 else 30)) >= 0.999:
             copies.append(judge)
     return copies

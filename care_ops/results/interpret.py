@@ -108,24 +108,13 @@ def _features(text: str | None) -> list[float]:
         return [float("nan")] * len(FEATURES)
     words = _WORD.findall(_spaced(text))
     sentences = max(len(_SENTENCE_END.findall(text)), 1)
-    return [
-        float(len(text)),
-        float(len(words)),
-        len(words) / sentences,
-        float(len(_LIST_ITEM.findall(text))),
-        float(len(_NUMBER.findall(text))),
-        float(len(_AUTHORITY.findall(text))),
-        float(len(_EMOJI.findall(text))),
-        _smog(text) if len(words) >= 3 else float("nan"),
-    ]
+    counts = [len(pattern.findall(text)) for pattern in (_LIST_ITEM, _NUMBER, _AUTHORITY, _EMOJI)]
+    smog = float(_textstat().smog_index(text)) if len(words) >= 3 else float("nan")
+    return [len(text), len(words), len(words) / sentences, *counts, smog]
 
 
 def _spaced(text: str) -> str:
     return text if text.isascii() else _UNSPACED.sub(r" \g<0> ", text)
-
-
-def _smog(text: str) -> float:
-    return float(_textstat().smog_index(text))
 
 
 @cache

@@ -68,30 +68,22 @@ def report_of(
     if len(rows) < MIN_LABELS:
         raise FitError(f"{judge} scored only {len(rows)} labelled items, but {MIN_LABELS} are needed; label more items")
     passes, people, w = (scores[rows] > cut).astype(np.float64), labels[rows], weights[rows]
-    right = np.where(passes > 0, people, 1.0 - people)
+    right, passed, failed = np.where(passes > 0, people, 1.0 - people), w * people, w * (1.0 - people)
     return JudgeReport(
         judge=judge,
         labels=len(rows),
         cut=cut,
-        passed_of_passed=_share(w * people, passes, level),
-        failed_of_failed=_share(w * (1.0 - people), 1.0 - passes, level),
+        passed_of_passed=_share(passed, passes, level) if passed.any() else None,
+        failed_of_failed=_share(failed, 1.0 - passes, level) if failed.any() else None,
         people=agreement_with_people(judge, scores, labels, weights, cut, grades=grades, units=units, level=level),
-        base_rate=_certain(_share(w, people, level)),
-        accuracy=_certain(_share(w, right, level)),
+        base_rate=_share(w, people, level),
+        accuracy=_share(w, right, level),
     )
 
 
-def _share(weights: Array, holds: Array, level: float) -> Share | None:
+def _share(weights: Array, holds: Array, level: float) -> Share:
     from scipy.stats import beta
 
-    total = float(weights.sum())
-    if total <= 0:
-        return None
-    yes = float(weights @ holds)
+    total, yes = float(weights.sum()), float(weights @ holds)
     lo, hi = beta.ppf([(1 - level) / 2, (1 + level) / 2], yes + 0.5, total - yes + 0.5)
     return Share(yes / total, 0.0 if yes == 0 else float(lo), 1.0 if yes == total else float(hi), total)
-
-
-def _certain(share: Share | None) -> Share:
-    assert share is not None  # the weights of a sample add to more than 0
-    return share

@@ -97,11 +97,11 @@ def variance_split(
     squares = {  # the expectation of each is the residual variance plus a multiple of its component
         "judge": per_judge * float(np.var(judges, ddof=1)),
         "item": per_answer * per_task * between / freedom["item"],
-        "run": per_answer * within / freedom["run"] if freedom["run"] else math.nan,
+        **({"run": per_answer * within / freedom["run"]} if freedom["run"] else {}),
         "residual": float(np.sum(residual**2)) / freedom["residual"],
     }
     rng = np.random.default_rng(seed)
-    drawn = {k: v * freedom[k] / rng.chisquare(freedom[k], _DRAWS) for k, v in squares.items() if freedom[k]}
+    drawn = {k: v * freedom[k] / rng.chisquare(freedom[k], _DRAWS) for k, v in squares.items()}
     parts = [_components(each, per_judge, per_answer, per_task) for each in (squares, drawn)]
     exact, spread = ({name: np.maximum(part, 0.0) for name, part in each.items()} for each in parts)
     total = sum(float(part) for part in exact.values())
@@ -132,14 +132,11 @@ def _components(
     squares: Mapping[str, float | Array], per_judge: float, per_answer: float, per_task: float
 ) -> dict[str, float | Array]:
     """Solve the expected mean squares for the variances; without repeated runs, ``item`` includes the run variance."""
-    noise = squares["residual"]
-    runs = squares.get("run", math.nan)
-    known = not (isinstance(runs, float) and math.isnan(runs))
-    below = runs if known else noise
+    noise, runs = squares["residual"], squares.get("run")
     return {
         "judge": (squares["judge"] - noise) / per_judge,
-        "item": (squares["item"] - below) / (per_answer * per_task),
-        **({"run": (runs - noise) / per_answer} if known else {}),
+        "item": (squares["item"] - (noise if runs is None else runs)) / (per_answer * per_task),
+        **({} if runs is None else {"run": (runs - noise) / per_answer}),
         "residual": noise,
     }
 

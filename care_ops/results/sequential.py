@@ -183,8 +183,8 @@ def rates_at_looks(given: Labelled, *, level: float = LEVEL, of_these_items: boo
         assisted[name] = evidence_of(stream, sampling)
     rates: list[Rate] = []
     for rate in fixed.rates:
-        value, least, largest = _within(rate.value, assisted[rate.system], level, lo, hi)
-        rates.append(replace(rate, value=value, lo=least, hi=largest))
+        least, largest = (lo + (hi - lo) * end for end in interval(assisted[rate.system], level))
+        rates.append(replace(rate, value=min(max(rate.value, least), largest), lo=least, hi=largest))
     values = {rate.system: rate.value for rate in rates}
 
     def compare(first: str, second: str) -> Difference:
@@ -203,11 +203,6 @@ def _sampling_variance(rows: Rows, units: Sequence[str] | None) -> float:
         return 0.25 / len(rows)
     sizes = np.array(list(Counter(units[int(row)] for row in rows).values()), dtype=np.float64)
     return 0.25 * float(np.sum(sizes**2)) / len(rows) ** 2
-
-
-def _within(value: float, evidence: Evidence, level: float, lo: float, hi: float) -> tuple[float, float, float]:
-    least, largest = (lo + (hi - lo) * end for end in interval(evidence, level))
-    return min(max(value, least), largest), least, largest
 
 
 def _bounds(labels: Array, bounds: tuple[float, float] | None) -> tuple[float, float]:
