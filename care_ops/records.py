@@ -5,27 +5,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pydantic import GetCoreSchemaHandler
-    from pydantic_core import CoreSchema
-
-
-class AsLists:
-    """Type annotation for an array that is stored as nested lists of numbers, with null for NaN."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        from pydantic_core.core_schema import no_info_plain_validator_function
-
-        return no_info_plain_validator_function(_numbers)
+from pydantic import PlainValidator
 
 
 def _numbers(values: Any) -> NDArray[np.float64]:
@@ -35,7 +22,8 @@ def _numbers(values: Any) -> NDArray[np.float64]:
         raise ValueError("the value must be rows of numbers and null, all of the same length") from None
 
 
-Array = Annotated[NDArray[np.float64], AsLists()]
+Array = Annotated[NDArray[np.float64], PlainValidator(_numbers)]
+"""Array that is stored as nested lists of numbers, with null for NaN."""
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from care_ops.blocks import Array, blocks
 from care_ops.errors import InputError, listed
-
-Array = NDArray[np.float64]
-
-_HASHED_ROWS = 16_384
-"""Number of rows that are hashed per step, to avoid a copy of the whole matrix."""
 
 _LARGEST = 1e75  # the cube of a score, summed over the items, must be a number
 
@@ -77,10 +73,10 @@ class ScoreMatrix:
 
     @cached_property
     def _canonical(self) -> ScoreMatrix:
-        rows, columns = _order(self.item_ids), _order(self.judges)
-        if _is_sorted(rows) and _is_sorted(columns):
+        rows, columns = canonical_order(self.item_ids), canonical_order(self.judges)
+        if all(np.array_equal(order, np.arange(len(order))) for order in (rows, columns)):
             return self
-        return self._taken(self.values[np.ix_(rows, columns)], rows, columns)
+        return self._taken(self.values[np.ix_(rows, columns)], rows.tolist(), columns.tolist())
 
     def _taken(self, values: Array, rows: Sequence[int], columns: Sequence[int]) -> ScoreMatrix:
         """Select rows and columns, each at most once, without validating the scores again."""
@@ -128,8 +124,8 @@ class ScoreMatrix:
         digest.update("\x1e".join(canonical.judges).encode())
         declared = [f"{j}\x1f{canonical.families.get(j, '')}" for j in canonical.judges]
         digest.update("\x1e".join(declared).encode())
-        for start in range(0, len(canonical.values), _HASHED_ROWS):
-            digest.update((canonical.values[start : start + _HASHED_ROWS] + 0.0).tobytes())  # + 0.0 turns -0.0 into 0.0
+        for rows in blocks(len(canonical.values)):  # without a copy of the whole matrix
+            digest.update((canonical.values[rows] + 0.0).tobytes())  # + 0.0 turns -0.0 into 0.0
         return digest.hexdigest()
 
 
@@ -203,12 +199,4 @@ def rows_of(names: Iterable[str]) -> dict[str, list[int]]:
 
 def canonical_order(names: Sequence[str]) -> NDArray[np.intp]:
     """Return the positions that sort ``names``."""
-    return np.array(_order(names), dtype=np.intp)
-
-
-def _order(names: Sequence[str]) -> list[int]:
-    return sorted(range(len(names)), key=names.__getitem__)
-
-
-def _is_sorted(order: list[int]) -> bool:
-    return order == list(range(len(order)))
+    return np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.intp)

@@ -187,7 +187,7 @@ def accumulate_columns(batches: Iterable[Array], shift: Array, *, third: bool = 
         Scores, with a row for each judge; NaN marks a missing score.
     shift : (p,) array, subtracted from the scores
     """
-    state = empty(shift, third=third)
+    state = _block(np.empty((0, len(shift))), shift, third=third)  # the moments of zero items
     for columns in batches:
         for start in range(0, columns.shape[1], _BLOCK_ROWS):
             state = state + _block(columns[:, start : start + _BLOCK_ROWS].T, shift, third=third)
@@ -214,14 +214,6 @@ def default_shift(values: Array) -> Array:
 def of_panel(values: Array, *, third: bool = True) -> Moments:
     """Compute the moments of a panel; include third moments if ``third`` is true and the panel is not sparse."""
     return accumulate(values, third=third and not is_sparse(values))
-
-
-def empty(shift: Array, *, third: bool = True) -> Moments:
-    """Return the moments of zero items, the start of a sum over batches."""
-    p = len(shift)
-    cube = p if third else 0
-    one, two, three = np.zeros(p), np.zeros((p, p)), np.zeros((cube, cube, cube))
-    return Moments(shift, 0, one, one, two, two, two, two, three, three)
 
 
 def _block(values: Array, shift: Array, *, third: bool) -> Moments:

@@ -13,7 +13,7 @@ from care_ops.fit import Watch, fit_panel, unwatched
 from care_ops.fit_labels import NO_LABELS, FitLabels
 from care_ops.minimum_sizes import MIN_RESAMPLES
 from care_ops.records import Aggregate, Intervals
-from care_ops.scores import Array, ScoreMatrix, content_seed, varies
+from care_ops.scores import Array, ScoreMatrix, canonical_order, content_seed, varies
 from care_ops.sparsity import is_sparse
 
 _Refit = tuple[Array, Array | None]
@@ -111,7 +111,7 @@ def rows_by_unit(item_ids: Sequence[str], names: Sequence[str]) -> list[NDArray[
 
     Without declared units, ``names`` equals ``item_ids``; the result is then an (n, 1) array with one row per item.
     """
-    by_item = np.array(sorted(range(len(item_ids)), key=item_ids.__getitem__), dtype=np.intp)
+    by_item = canonical_order(item_ids)
     if names is item_ids or list(names) == list(item_ids):  # no unit is declared
         return by_item[:, None]
     code: dict[str, int] = {}
