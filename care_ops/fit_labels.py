@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from care_ops.errors import InputError, counted
-from care_ops.labels import Labels
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from care_ops.labels import Labels
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,8 @@ class FitLabels:
         Inverse probabilities are scaled to sum to the effective number of labels (Kish, Survey Sampling, 1965), and
         then multiplied by ``counts``. Labels outside the probability sample have weight 0.
         """
+        import numpy as np
+
         chances = [self.chance_of(item_id) for item_id in item_ids]
         inverse = np.array([0.0 if chance is None else 1.0 / chance for chance in chances], dtype=np.float64)
         if not inverse.any():
@@ -83,10 +88,14 @@ class FitLabels:
 
     def counts_of(self, item_ids: Sequence[str]) -> NDArray[np.float64]:
         """Return the weight of each item's label relative to a single label, shape (m,)."""
+        import numpy as np
+
         return np.array([self.counts.get(item_id, 1.0) for item_id in item_ids], dtype=np.float64)
 
     def rows(self, item_ids: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Return the row and the label of each labelled item; raise ``InputError`` if any is not in ``item_ids``."""
+        import numpy as np
+
         if not self.labels:
             return np.empty(0, dtype=np.intp), np.empty(0)
         index = {item_id: i for i, item_id in enumerate(item_ids)}
