@@ -50,8 +50,7 @@ def panel_version(workspace: Workspace, testset: str) -> str:
     made_of: dict[str, object] = {"roster": judges, "admission": asdict(workspace.admission)}
     if wrong := workspace.contradiction(testset):
         made_of["families"] = wrong
-    rescaled = scales_of_asked(workspace, testset)
-    if rescaled:
+    if rescaled := scales_of_asked(workspace, testset):
         made_of["scales"] = [asdict(one) for one in rescaled]
     if workspace.testset(testset).features or workspace.testset(testset).shuffled:
         made_of["features"] = readable_source_version(workspace, testset)

@@ -141,8 +141,7 @@ class Warehouse:
                     f"({reason}). Install the release of CARE that you used before, or a later release; or delete the "
                     f"database and {_REBUILD}"
                 ) from None
-            refused = refusal(error, self.path)
-            if refused is not None:
+            if (refused := refusal(error, self.path)) is not None:
                 raise WarehouseError(refused) from None
             with suppress(OSError):  # without the marker, the next process finds the damage by itself
                 self._mark.write_text(f"{reason}\n", encoding="utf-8")
@@ -194,8 +193,7 @@ def version_of(connection: duckdb.DuckDBPyConnection) -> int | None:
     tables = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'schema_version'").fetchall()
     if tables == [(0,)]:
         return None
-    connection.execute("SELECT * FROM schema_version ORDER BY version DESC LIMIT 1")
-    row = connection.fetchone()
+    row = connection.execute("SELECT * FROM schema_version ORDER BY version DESC LIMIT 1").fetchone()
     if row is None:
         return None
     if row[0] > SCHEMA_VERSION:

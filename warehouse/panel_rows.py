@@ -100,11 +100,10 @@ def replace_testset(
 
 def _item_ordinals(connection: duckdb.DuckDBPyConnection, testset: str, item_ids: Sequence[str]) -> dict[str, int]:
     ordinals = dict(connection.execute("SELECT item_id, item_ix FROM items WHERE testset = ?", [testset]).fetchall())
-    row = connection.execute(
+    ((unused,),) = connection.execute(
         "SELECT coalesce(max(ix), -1) + 1 FROM "
         "(SELECT max(item_ix) AS ix FROM items UNION ALL SELECT max(item_ix) FROM aggregates)"
-    ).fetchone()
-    unused = int(row[0]) if row else 0
+    ).fetchall()
     for item_id in item_ids:
         if item_id not in ordinals:
             ordinals[item_id], unused = unused, unused + 1
@@ -246,10 +245,9 @@ def _judge_ordinal(connection: duckdb.DuckDBPyConnection, judge: str, family: st
                 "UPDATE judges SET family = ?, spec_json = ? WHERE judge = ?", [family, spec_json, judge]
             )
         return int(ordinal)
-    row = connection.execute("SELECT coalesce(max(judge_ix), -1) + 1 FROM judges").fetchone()
-    ordinal = int(row[0]) if row else 0
+    ((ordinal,),) = connection.execute("SELECT coalesce(max(judge_ix), -1) + 1 FROM judges").fetchall()
     connection.execute("INSERT INTO judges VALUES (?, ?, ?, ?)", [ordinal, judge, family, spec_json])
-    return ordinal
+    return int(ordinal)
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> None:

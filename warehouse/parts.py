@@ -243,8 +243,7 @@ class PartStore:
 
         This can happen while score files are quarantined, until a person runs ``care doctor --repair``.
         """
-        notes = notes_in(self.scores_folder(judge, testset))
-        if notes:
+        if notes := notes_in(self.scores_folder(judge, testset)):
             raise DamagedError(
                 f"CARE did not run judge {judge!r} on {testset!r}, because you would pay again for lost scores: "
                 f"{counted(len(notes), 'damaged score file')} in quarantine (latest: {noted(notes[-1])}). "
@@ -313,12 +312,10 @@ class PartStore:
         """Return the names of the test sets that have items."""
         return names_in(self.root / "items", "testset")
 
-    def sweep(self, judge: str) -> int:
-        """Delete the temporary files left by a judge's killed runs; return the number of deleted files."""
-        files = [path for path, _ in leftovers(folder_of(self.root / "scores", "judge", judge))]
-        for path in files:
+    def sweep(self, judge: str) -> None:
+        """Delete the temporary files left by a judge's killed runs."""
+        for path, _ in leftovers(folder_of(self.root / "scores", "judge", judge)):
             path.unlink(missing_ok=True)
-        return len(files)
 
 
 def read_scores_part(path: Path, schema: pa.Schema = SCORE_SCHEMA) -> pa.Table:

@@ -49,8 +49,7 @@ def refusal(error: BaseException, path: Path | None = None) -> str | None:
     The causes of ``error`` are also checked. If the system error names no path, the message names ``path``.
     """
     for cause in _with_causes(error):
-        advice = _advice(cause, path)
-        if advice is not None:
+        if (advice := _advice(cause, path)) is not None:
             where = _path_in(cause) or path or "a database of the workspace"
             return f"{where}: {advice}, then run the same command again to continue"
     return None

@@ -220,8 +220,7 @@ def scan_table(path: Path, schema: pa.Schema, since: int = 0) -> Generator[tuple
 
 
 def _present(file: pq.ParquetFile, schema: pa.Schema) -> list[str]:
-    missing = sorted(set(schema.names) - set(file.schema_arrow.names))
-    if missing:
+    if missing := sorted(set(schema.names) - set(file.schema_arrow.names)):
         raise ValueError(f"the file has no column {', '.join(missing)}")
     return schema.names
 

@@ -129,8 +129,7 @@ def _latents(panel: ExperimentPanel) -> list[_Latent]:
         found.append((names, latent, ""))
         found.append((names, panel.filled() @ factors.directions[:, : latent.shape[1]], _WRITTEN))
     for states_of, way in ((fit_states, ""), (four_states, _WRITTEN)):
-        confounder = tensor_confounder(panel, states_of)
-        if confounder is not None:
+        if (confounder := tensor_confounder(panel, states_of)) is not None:
             found.append(([_POSTERIOR], confounder[:, None], way))
     return found
 

@@ -50,11 +50,10 @@ class ExperimentPanel:
         known = self.gold[~np.isnan(self.gold)]
         return len(known) > 0 and is_binary(known)
 
-    def order(self, estimate: Array, rows: NDArray[Any] | None = None) -> float:
+    def order(self, estimate: Array) -> float:
         """Return the AUC of an estimate for binary gold, otherwise Kendall's tau; NaN if undefined."""
-        e, g = (estimate, self.gold) if rows is None else (estimate[rows], self.gold[rows])
-        known = ~np.isnan(e) & ~np.isnan(g)
-        statistic = auc(e[known], g[known]) if self.binary else tau(e[known], g[known])
+        known = ~np.isnan(estimate) & ~np.isnan(self.gold)
+        statistic = (auc if self.binary else tau)(estimate[known], self.gold[known])
         return float("nan") if statistic is None else statistic
 
     def filled(self) -> Array:
@@ -146,9 +145,8 @@ def panel_versions(workspace: Workspace) -> dict[str, str]:
     """Hash the items, test set file, scores and settings of each panel; return the hashes by test set."""
     versions: dict[str, str] = {}
     for panel in every_panel(workspace):
-        content = (
-            workspace.parts.items_file(panel.testset).read_bytes() + repr(workspace.testset(panel.testset)).encode()
-        )
-        items, scores = hashlib.sha256(content).hexdigest(), panel.scores.fingerprint()
+        digest = hashlib.sha256(workspace.parts.items_file(panel.testset).read_bytes())
+        digest.update(repr(workspace.testset(panel.testset)).encode())
+        items, scores = digest.hexdigest(), panel.scores.fingerprint()
         versions[panel.testset] = f"{items[:16]} {scores[:16]} {panel.config.fingerprint()}"
     return versions

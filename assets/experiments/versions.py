@@ -56,8 +56,7 @@ def read_versions(workspace: Workspace, wanted: Callable[[str], bool]) -> list[V
     """Read each test set's scores of original and changed answers, for changes whose names ``wanted`` accepts."""
     read: list[Versions] = []
     for panel in every_panel(workspace):
-        columns = workspace.testset(panel.testset).version_columns
-        if columns is not None:
+        if (columns := workspace.testset(panel.testset).version_columns) is not None:
             found = _of_panel(workspace, panel, columns, wanted)
             read += [found] if found.changed else []
     return read

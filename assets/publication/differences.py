@@ -34,8 +34,7 @@ def reasons(before: FitVersion, after: FitVersion) -> list[str]:
         sentences.append(f"no longer admitted: {listed(dropped, 4)}")
     if old.code != new.code:
         sentences.append("the code changed")
-    label_changes = changed_labels(before, after)
-    if label_changes is not None:
+    if (label_changes := changed_labels(before, after)) is not None:
         sentences.append(label_changes)
     elif old.settings != new.settings and not added and not removed:
         sentences.append("settings changed")

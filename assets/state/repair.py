@@ -72,8 +72,8 @@ def findings(workspace: Workspace, *, repair: bool) -> list[Finding]:
     return [*quarantined_before, *damaged]
 
 
-def verify_some(workspace: Workspace) -> list[Path]:
-    """Verify the next few files of items and scores; quarantine damaged files, and return their paths.
+def verify_some(workspace: Workspace) -> None:
+    """Verify the next few files of items and scores; quarantine damaged files.
 
     Each call reads the next twentieth of the files, at most 32 MiB, so damage to an unused file is detected within
     weeks. CARE then requests the lost scores again, unless that costs money; in that case, the judge fails until a
@@ -83,7 +83,6 @@ def verify_some(workspace: Workspace) -> list[Path]:
     parts = sorted((str(path.relative_to(root)), path, read) for path, read, _ in _parts(root))
     last = str((find_sound(cursor, read_document) or {}).get("last", ""))
     start = bisect_right([name for name, *_ in parts], last)
-    damaged: list[Path] = []
     left = _BYTES_AT_ONCE
     for name, path, read in [*parts[start:], *parts[:start]][: ceil(len(parts) / _SHARES)]:
         if left <= 0:
@@ -91,13 +90,11 @@ def verify_some(workspace: Workspace) -> list[Path]:
         with suppress(FileNotFoundError):
             left -= path.stat().st_size
             last = name
-            if find_sound(path, read) is None and not path.exists():
-                damaged.append(path)
-                if not _costs_money(workspace, path.parent):
-                    _have_asked_again(workspace, path.parent)
+            is_damaged = find_sound(path, read) is None and not path.exists()
+            if is_damaged and not _costs_money(workspace, path.parent):
+                _have_asked_again(workspace, path.parent)
     if parts:
         write_document(cursor, {"last": last})
-    return damaged
 
 
 def _parts(root: Path) -> Iterator[tuple[Path, Read, str]]:

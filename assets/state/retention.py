@@ -169,8 +169,7 @@ def forget(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
 
 def finish_forgetting(workspace: Workspace) -> None:
     """Complete a removal by ``forget`` that was interrupted, if there is one."""
-    under_way = _promised(workspace)
-    if under_way is not None:
+    if (under_way := _promised(workspace)) is not None:
         _keep_promise(workspace, under_way.testset, under_way.item)
 
 
@@ -182,8 +181,8 @@ def still_held(workspace: Workspace, testset: str) -> list[str]:
     return [str(name) for name in named if isinstance(name, str)]
 
 
-def sweep(workspace: Workspace) -> int:
-    """Remove temporary files of processes that have ended; return the number of files.
+def sweep(workspace: Workspace) -> None:
+    """Remove temporary files of processes that have ended.
 
     The name of a temporary file contains the id of the process that writes it (``warehouse.storage.replacing``).
     """
@@ -191,10 +190,9 @@ def sweep(workspace: Workspace) -> int:
     temporary_files = [*leftovers(workspace.data, deep=False), *leftovers(workspace.data / "dagster", deep=False)]
     for folder in ("parts", "fits", "report", "experiments", "dagster/locks"):
         temporary_files += leftovers(workspace.data / folder)
-    gone = [path for path, process in temporary_files if process == os.getpid() or not _alive(process)]
-    for path in gone:
-        path.unlink(missing_ok=True)
-    return len(gone)
+    for path, process in temporary_files:
+        if process == os.getpid() or not _alive(process):
+            path.unlink(missing_ok=True)
 
 
 def _alive(process: int) -> bool:

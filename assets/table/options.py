@@ -78,8 +78,7 @@ def table_config(options: FitOptions) -> TableConfig:
     Raises ``InputError`` if an option does not exist or its value is invalid.
     """
     given: dict[str, Any] = {_ALSO.get(name, name): value for name, value in options.items() if value is not None}
-    unknown = [name for name in given if name not in FitOptions.__annotations__]
-    if unknown:
+    if unknown := [name for name in given if name not in FitOptions.__annotations__]:
         near = "".join(
             f"; did you mean {name!r}?" for name in get_close_matches(unknown[0], FitOptions.__annotations__, 1)
         )

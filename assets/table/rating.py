@@ -220,12 +220,10 @@ def pair_reading(table: ScoreTable, config: TableConfig) -> str | None:
 def check_labels(table: ScoreTable, labels: Labels) -> None:
     """Raise ``InputError`` if labels belong to unknown items, were used by the fit, or are not a random sample."""
     scored = set(table.scores.item_ids)
-    unknown = [item for item in labels.values if item not in scored]
-    if unknown:
+    if unknown := [item for item in labels.values if item not in scored]:
         called = f"; the first item with scores is {table.scores.item_ids[0]!r}; correct the ids or remove these labels"
         raise InputError(f"no scores for {counted(len(unknown), 'labelled item')}, such as {unknown[0]!r}{called}")
-    twice = [item for item in labels.values if item in table.labels.labels]
-    if twice:
+    if twice := [item for item in labels.values if item in table.labels.labels]:
         raise InputError(
             f"--labels and --fit-labels share {counted(len(twice), 'item')}, such as {twice[0]!r}; a label that the "
             "fit has used cannot correct the fit, so give each label to only one of the two options"

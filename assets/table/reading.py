@@ -123,8 +123,7 @@ def _with_families(
     if source is None or (isinstance(source, Mapping) and not source):
         return matrix
     families = read_families(source, options, report)
-    unknown = [judge for judge in families if judge not in matrix.judges]
-    if unknown:
+    if unknown := [judge for judge in families if judge not in matrix.judges]:
         where = _place(source, "families")
         raise InputError(
             f"{where}: judge {unknown[0]!r} has no scores; remove the row, or use one of {listed(matrix.judges)}"

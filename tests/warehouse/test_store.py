@@ -167,7 +167,7 @@ def test_leftovers_of_a_killed_run_are_swept_and_never_read(store):
     leftover = parts.scores_folder("a/b", "set one") / ".x.parquet.99.tmp"
     leftover.write_text("half")
     assert parts.read_scores("a/b", "set one").num_rows == 5
-    assert parts.sweep("a/b") == 1
+    parts.sweep("a/b")
     assert not leftover.exists()
 
 

@@ -39,8 +39,7 @@ def read(path: Path, collector: Collector) -> None:
 
 def _add(collector: Collector, path: Path) -> list[str]:
     table = read_input_table(path).table
-    lacking = [name for name in _COLUMNS if name not in table.column_names]
-    if lacking:
+    if lacking := [name for name in _COLUMNS if name not in table.column_names]:
         raise InputError(f"{path}: no column {lacking[0]!r}; give a file with the columns {', '.join(_COLUMNS)}")
     used: Counter[str] = Counter()
     ids: list[str] = []

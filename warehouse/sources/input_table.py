@@ -95,8 +95,7 @@ def unique_names(where: object, names: Sequence[str]) -> list[str]:
     Raises ``InputError`` if two columns have the same name.
     """
     names = [name if name.strip() else f"unnamed column {k + 1}" for k, name in enumerate(names)]
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
+    if repeated := [name for name, count in Counter(names).items() if count > 1]:
         positions = [
             f"{name!r} (columns {', '.join(str(k + 1) for k, other in enumerate(names) if other == name)})"
             for name in repeated
