@@ -56,7 +56,7 @@ def read_flags(connection: duckdb.DuckDBPyConnection, testset: str) -> tuple[dic
     rows = connection.execute(
         "SELECT j.judge, count_if(s.status = 'out_of_range'), count_if(s.text_mismatch) "
         "FROM scores s JOIN items i USING (item_ix) JOIN judges j USING (judge_ix) "
-        "WHERE i.testset = ? GROUP BY j.judge ORDER BY j.judge",
+        "WHERE i.testset = ? AND (s.status = 'out_of_range' OR s.text_mismatch) GROUP BY j.judge ORDER BY j.judge",
         [testset],
     ).fetchall()
     return {judge: n for judge, n, _ in rows if n}, {judge: n for judge, _, n in rows if n}
