@@ -60,8 +60,7 @@ def _project(text: str) -> str:
     for old, new in (
         ('care = "orchestration.', f'care = "{NAME}.orchestration.'),
         (
-            "include = ["
-            + ", ".join(f'"{p}*"' for p in ("orchestration", "assets", "care_ops", "judges", "warehouse", NAME)),
+            'include = ["orchestration*", "assets*", "care_ops*", "judges*", "warehouse*", "care_eval*"',
             f'include = ["{NAME}*"',
         ),
     ):

@@ -141,11 +141,9 @@ def checked_score(value: object, scale: tuple[float, float] | None) -> tuple[flo
     """
     if value is None:
         return None, Status.REFUSED
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
         return None, Status.PARSE_ERROR
     number = float(value)
-    if math.isnan(number):
-        return None, Status.PARSE_ERROR
     low, high = scale or (-math.inf, math.inf)
     if math.isinf(number) or not low <= number <= high:
         return None, Status.OUT_OF_RANGE

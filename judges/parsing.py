@@ -96,12 +96,8 @@ def _number(
                 return None, Status.PARSE_ERROR
         elif after_marker is not None:
             candidates = _candidates(after_marker, low, high)[:1]
-            if not candidates and _REFUSAL.search(text):
-                return None, Status.REFUSED
         else:
-            if _REFUSAL.search(text):
-                return None, Status.REFUSED
-            every = _candidates(text, low, high, last=True)
+            every = [] if _REFUSAL.search(text) else _candidates(text, low, high, last=True)
             candidates = [v for v in every if low <= v <= high][-1:] or every[-1:]
     if not candidates:
         return None, Status.REFUSED if _REFUSAL.search(text) else Status.PARSE_ERROR
@@ -151,9 +147,7 @@ def _word(text: str, answers: Mapping[str, float]) -> tuple[float | None, Status
     given = [w for w in words if w in answers]
     if not given:
         return None, Status.REFUSED if _REFUSAL.search(text) else Status.PARSE_ERROR
-    if words[0] in answers:
-        return answers[words[0]], Status.OK
-    if len(set(given)) > 1:
+    if words[0] not in answers and len(set(given)) > 1:
         return None, Status.PARSE_ERROR
     return answers[given[0]], Status.OK
 

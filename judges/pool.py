@@ -252,12 +252,10 @@ class Session:
             _log.debug("Judge %r: batch %d was stored; %s.", spec.name, number, state)
             if progress is not None:
                 progress(state)
-        if down or self._stop.requested:
-            raise (
-                DownError(down)
-                if down
-                else JudgeError(f"judge {spec.name!r} was interrupted; `care run` continues with the remaining items")
-            )
+        if down:
+            raise DownError(down)
+        if self._stop.requested:
+            raise JudgeError(f"judge {spec.name!r} was interrupted; `care run` continues with the remaining items")
         return done
 
     def _on_ray(self, spec: JudgeSpec, batches: Batches, context: Context) -> Iterator[tuple[int, list[Score], str]]:

@@ -126,11 +126,8 @@ class Sandbox:
     def close(self) -> None:
         """Kill the process and all processes that it has started."""
         if self._process is not None:
-            self._process.kill()
-            for pipe in (self._process.stdin, self._process.stdout):
-                if pipe is not None:
-                    pipe.close()
-            self._process.wait()
+            with self._process:  # closes its pipes, and waits for its end
+                self._process.kill()
             self._process = None
         self._buffer = b""
 

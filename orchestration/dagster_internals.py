@@ -63,12 +63,10 @@ def pool_slots(context: dg.AssetExecutionContext, pools: Sequence[str]) -> Gener
     try:
         with InstanceConcurrencyContext(context.instance, context.run) as slots:
             for pool in pools:
-                is_free = slots.claim(pool, step)
-                if not is_free:
+                if not slots.claim(pool, step):
                     context.log.info(f"waiting for a slot in the pool {pool}")
-                while not is_free:
-                    time.sleep(_CLAIM_AGAIN_S)
-                    is_free = slots.claim(pool, step)
+                    while not slots.claim(pool, step):
+                        time.sleep(_CLAIM_AGAIN_S)
         yield
     finally:
         if pools:

@@ -308,9 +308,8 @@ def delete_old_runs(workspace: Workspace, instance: dg.DagsterInstance, days: in
 
 
 def _holds_current_version(instance: dg.DagsterInstance, run_id: str) -> bool:
-    for entry in instance.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION):
-        if (event := entry.asset_materialization) is None:
-            continue
+    entries = instance.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)
+    for event in filter(None, (entry.asset_materialization for entry in entries)):
         partitions = None if event.partition is None else [event.partition]
         wanted = dg.AssetRecordsFilter(event.asset_key, asset_partitions=partitions)
         for record in instance.fetch_materializations(wanted, limit=1).records:

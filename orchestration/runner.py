@@ -101,7 +101,7 @@ def run_stale(
     selection: str | None = None,
     testset: str | None = None,
     judge: str | None = None,
-    progress: Progress | None = None,
+    progress: Progress = lambda _label, _number, _total: None,
     again: Sequence[Partition] = (),
 ) -> Outcome:
     """Materialise all stale partitions, stage by stage.
@@ -128,7 +128,13 @@ def run_stale(
     """
     defs = build_defs(workspace.root, workspace)  # later changes of files must not affect this run
     assets, outcome = _selected_assets(defs, selection), Outcome()
-    wants = partial(_wants, testset=testset, judge=judge)
+
+    def wants(one: StalePartition, assets: Collection[str]) -> bool:
+        of_judge, of_testset = split_partition(*one.key)
+        is_of_judge = judge is None or of_judge in (None, judge)
+        is_of_testset = testset is None or testset in (of_testset, *one.testsets)
+        return one.asset in assets and (one.partition is None or (is_of_judge and is_of_testset))
+
     with _interruptible() as raise_if_interrupted, closing(workspace.workers):
         lost = end_abandoned_runs(workspace, instance)
         sweep(workspace)
@@ -142,17 +148,9 @@ def run_stale(
         for requests in _steps(workspace, instance, assets, wants, lost, again, outcome):
             for number, label in enumerate(executor.run(requests, outcome)):
                 raise_if_interrupted()
-                if progress is not None:
-                    progress(label, number, len(requests))
+                progress(label, number, len(requests))
             raise_if_interrupted()
     return outcome
-
-
-def _wants(one: StalePartition, assets: Collection[str], testset: str | None, judge: str | None) -> bool:
-    of_judge, of_testset = split_partition(*one.key)
-    is_of_judge = judge is None or of_judge in (None, judge)
-    is_of_testset = testset is None or testset in (of_testset, *one.testsets)
-    return one.asset in assets and (one.partition is None or (is_of_judge and is_of_testset))
 
 
 def _steps(

@@ -28,11 +28,9 @@ def _blocks() -> Iterator[str]:
         inner = next((k for k in (kind, *get_args(kind)) if _has_fields(k)), None)
         if inner is None:
             yield _line(name, value, entry.description or "", "")
-        elif value is None:  # a group that is not set by default appears as a comment
-            lines = [f"{name}:\n", *_lines_of(inner, inner(), "  ")]
-            yield "".join("# " + line for text in lines for line in text.splitlines(keepends=True))
         else:
-            yield "".join([f"{name}:\n", *_lines_of(inner, value, "  ")])
+            block = "".join([f"{name}:\n", *_lines_of(inner, inner() if value is None else value, "  ")])
+            yield textwrap.indent(block, "# ") if value is None else block  # a comment if it is not set by default
 
 
 def _has_fields(kind: Any) -> bool:

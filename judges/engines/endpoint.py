@@ -140,10 +140,9 @@ class Reply:
     @property
     def error(self) -> Mapping[str, Any]:
         """Error that the response reports, as a mapping that always has the key ``message``."""
-        content = self.content
-        found: Any = content
-        if isinstance(content, dict):
-            found = content.get("error") or content.get("detail") or content.get("message") or content
+        found: Any = self.content
+        if isinstance(found, dict):
+            found = found.get("error") or found.get("detail") or found.get("message") or found
         if isinstance(found, list) and found and isinstance(found[0], dict):  # a list of wrong fields
             place = found[0].get("loc")
             last = place[-1] if isinstance(place, list) and place else None

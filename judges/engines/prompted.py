@@ -70,8 +70,7 @@ class PromptedJudgeEngine(Engine):
             return Score(item.item_id, item.key, None, Status.REFUSED, raw, latency)
         given = [a for a in answers if a is not None]
         orders = len(given) // self._repeats
-        repeated = [given[k : k + orders] for k in range(0, len(given), orders)]
-        repeats = [_of_orders(both_orders) for both_orders in repeated]
+        repeats = [_of_orders(given[k : k + orders]) for k in range(0, len(given), orders)]
         with_score = [repeat for repeat in repeats if repeat is not None]
         score = sum(with_score) / len(with_score) if with_score else None
         shown = next((a for a in given if (a.status is Status.OK) == (score is not None)), first)

@@ -229,12 +229,9 @@ def _disarmed(text: str) -> str:
 def _fence_word(question: str, texts: Collection[str]) -> str:
     """Return a delimiter that occurs in none of the texts: 16 hexadecimal digits of a hash of the arguments."""
     within = "\n".join(texts).lower()
-    for attempt in count():
-        content = json.dumps([attempt, question, *texts])
-        word = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        if word not in within:
-            return word
-    raise AssertionError
+    contents = (json.dumps([attempt, question, *texts]) for attempt in count())
+    words = (hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16] for content in contents)
+    return next(word for word in words if word not in within)
 
 
 def _reminder(word: str) -> str:

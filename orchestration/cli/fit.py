@@ -171,11 +171,8 @@ def _print_weights(page: ReportData) -> None:
     weighted = [row for row in judge_rows(page) if row["weight"] is not None]
     weighted.sort(key=lambda row: -abs(row["weight"]))
     has_intervals = any(row["lo"] is not None for row in weighted)
-    rows = [
-        {"judge": row["judge"], "weight": row["weight"]}
-        | ({"from": row["lo"], "to": row["hi"]} if has_intervals else {})
-        for row in weighted
-    ]
+    headings = {"judge": "judge", "weight": "weight"} | ({"lo": "from", "hi": "to"} if has_intervals else {})
+    rows = [{heading: row[name] for name, heading in headings.items()} for row in weighted]
     if not rows:
         return
     rest = len(rows) - _WEIGHTS_SHOWN

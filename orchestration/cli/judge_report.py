@@ -97,11 +97,8 @@ def _print_reports(found: Reports) -> None:
     from care_ops.results.judge_gate import people_sentences
 
     console.print(_HEADINGS)
-    if found.panel is not None:
-        console.print(f"{PANEL}:", style="bold")
-        for sentence in people_sentences(found.panel):
-            console.print(f"  {sentence}")
-    for report in found.reports:
-        console.print(f"{report.judge}:", style="bold")
-        for sentence in sentences(report):
-            console.print(f"  {sentence}")
+    of_panel = [] if found.panel is None else [(PANEL, people_sentences(found.panel))]
+    for name, lines in [*of_panel, *((report.judge, sentences(report)) for report in found.reports)]:
+        console.print(f"{name}:", style="bold")
+        for line in lines:
+            console.print(f"  {line}")
