@@ -2,14 +2,14 @@
 
 The study takes ten minutes. Its design was fixed before the first result:
 
-- There are 200 draws of each kind of panel (``generators``). Seeds follow from the hash of the last commit that changed
-  the generators or this file, so nobody can choose a setting by these draws.
+- There are 200 draws of each kind of panel (``kinds``). Seeds follow from the hash of the last commit that changed
+  the generators, the kinds or this file, so nobody can choose a setting by these draws.
 - Order is Kendall's tau with the truth, as if ties of an estimate were broken at random: (concordant - discordant) /
   pairs that differ in truth. The gain is the tau of ``care`` minus the tau of the mean of the scores.
 - A *false clear* is a panel with the exact state *clear* and a gain below -.01; its upper bound is that of Clopper and
   Pearson at 95 %. The state *clear if* names a condition, such as "if the number of words is no part of quality", so
   such a panel does not count as clear.
-- Kinds whose scores cannot tell which judges are right (``generators.UNIDENTIFIABLE``) are counted separately.
+- Kinds whose scores cannot tell which judges are right (``kinds.UNIDENTIFIABLE``) are counted separately.
 
 Each panel is fitted by ``care_eval.fit``, with admission, as a user would. Tables are written to
 ``benchmarks/results/panels.md``.
@@ -28,11 +28,12 @@ import numpy as np
 from scipy.stats import beta, kendalltau
 
 import care_eval
-from benchmarks.studies.panels.generators import CHOSEN_ON, HELD_OUT, UNIDENTIFIABLE, Array, Drawn
+from benchmarks.studies.panels.generators import Array, Drawn
+from benchmarks.studies.panels.kinds import CHOSEN_ON, HELD_OUT, UNIDENTIFIABLE
 from care_ops.errors import FitError
 
 RESULT = Path("benchmarks/results/panels.md")
-DESIGN = ("benchmarks/studies/panels/generators.py", "benchmarks/studies/panels/__main__.py")
+DESIGN = [f"benchmarks/studies/panels/{name}.py" for name in ("generators", "kinds", "__main__")]
 LOSS = -0.01
 
 

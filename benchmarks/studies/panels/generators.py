@@ -1,14 +1,9 @@
-"""Generators of simulated panels with known truth; each kind of panel has other errors of the judges.
-
-Thresholds of ``care`` and of its verdict were chosen on the kinds in ``CHOSEN_ON``, with other seeds. The kinds in
-``HELD_OUT`` were written before their first result, and nothing was chosen on them.
-"""
+"""Generators of simulated panels with known truth; each generator simulates other errors of the judges."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +22,10 @@ class Drawn:
     features: Mapping[str, Array] = field(default_factory=dict[str, Array])
 
 
+def _no_families(p: int) -> list[str]:
+    return [f"j{k}" for k in range(p)]
+
+
 def without_texts(drawn: Drawn) -> Drawn:
     """Return the same panel without features of texts."""
     return replace(drawn, features={})
@@ -34,7 +33,7 @@ def without_texts(drawn: Drawn) -> Drawn:
 
 def without_families(drawn: Drawn) -> Drawn:
     """Return the same panel without declared families."""
-    return replace(drawn, families=[f"j{k}" for k in range(drawn.scores.shape[1])])
+    return replace(drawn, families=_no_families(drawn.scores.shape[1]))
 
 
 def graded(x: Array, kind: str, rng: Rng) -> Array:
@@ -50,10 +49,6 @@ def graded(x: Array, kind: str, rng: Rng) -> Array:
 
 def _words(rng: Rng, n: int) -> dict[str, Array]:
     return {"words": np.log(np.maximum(8, np.round(80 + 30 * rng.normal(size=n))))}
-
-
-def _no_families(p: int) -> list[str]:
-    return [f"j{k}" for k in range(p)]
 
 
 def ordinary(
@@ -446,119 +441,3 @@ def pairs_by_length(rng: Rng) -> Drawn:
     bias = np.where(np.arange(p) < p - honest, rng.uniform(0.3, 0.7, p), 0.0)
     x = quality[:, None] + np.outer(longer, bias) + rng.normal(size=(n, p))
     return Drawn((x > 0).astype(float), _no_families(p), quality)
-
-
-Generator = Callable[[Rng], Drawn]
-
-_ORDINARY: dict[str, Generator] = {
-    "ordinary": ordinary,
-    "ordinary, 25 % of vendors biased": partial(ordinary, liked=0.25),
-    "ordinary, 75 % of vendors biased": partial(ordinary, liked=0.75),
-    "ordinary, 100 items": partial(ordinary, n=100),
-    "ordinary, 3000 items": partial(ordinary, n=3000),
-    "ordinary, 4 judges": partial(ordinary, p=4),
-    "ordinary, 20 judges": partial(ordinary, p=20),
-    "ordinary, votes": partial(ordinary, kind="votes"),
-    "ordinary, five grades": partial(ordinary, kind="five"),
-    "ordinary, a fifth missing": partial(ordinary, missing=0.2),
-    "ordinary, half as strong": partial(ordinary, strength=0.5),
-    "ordinary, quality follows style by .3": partial(ordinary, rho=0.3),
-    "ordinary, quality follows style by .6": partial(ordinary, rho=0.6),
-    "ordinary, no families": lambda rng: without_families(ordinary(rng)),
-    "ordinary, no texts": lambda rng: without_texts(ordinary(rng)),
-    "ordinary, neither": lambda rng: without_texts(without_families(ordinary(rng))),
-    "vendors without a bias": partial(ordinary, strength=0.0),
-}
-
-_COPIES: dict[str, Generator] = {
-    f"{k} copies of {p}{more}": partial(copies, p=p, k=k, **options)
-    for p, k, more, options in (
-        (6, 2, "", {}),
-        (10, 2, "", {}),
-        (10, 4, "", {}),
-        (16, 6, "", {}),
-        (30, 12, "", {}),
-        (10, 4, ", 100 items", {"n": 100}),
-        (10, 3, ", 3000 items", {"n": 3000}),
-        (10, 3, ", r .9", {"alike": 0.9}),
-        (10, 3, ", ten grades", {"alike": 0.95, "kind": "ten"}),
-        (10, 3, ", votes", {"alike": 0.98, "kind": "votes"}),
-        (10, 4, ", votes", {"alike": 0.98, "kind": "votes"}),
-        (10, 3, ", votes, honest r .8", {"alike": 0.98, "kind": "votes", "honest": 0.8}),
-        (10, 3, ", honest r .31", {"honest": 0.31}),
-        (10, 5, "", {}),
-        (10, 7, "", {}),
-    )
-}
-
-CHOSEN_ON: dict[str, Generator] = {
-    **_ORDINARY,
-    **_COPIES,
-    "one judge asked twice": twins,
-    "six of one judge": partial(twins, k=6),
-    "one judge asked twice, votes": partial(twins, kind="votes"),
-    "one factor": one_factor,
-    "one factor, no texts": lambda rng: without_texts(one_factor(rng)),
-    "one factor, votes": partial(one_factor, kind="votes"),
-    "weak signal": partial(one_factor, least=0.03, most=0.15, n=300, p=8),
-    "item response": item_response,
-    "harder items": partial(uneven_noise, heavy=False),
-    "heavy tails": partial(uneven_noise, heavy=True),
-    "an echo": echo,
-    "better judges among poorer ones": better_judges,
-    "pairs with a side": pairs,
-    "unsure of poor answers": partial(unsure_of_poor, kind="real"),
-    "unsure of poor answers, ten grades": partial(unsure_of_poor, kind="ten"),
-    "grave mistakes that some notice": noticed,
-    "noise": nothing,
-    "six of ten reversed": reversed_majority,
-    "three judges, forty items": partial(one_factor, n=40, p=3),
-    "one vendor without the bias of all others": partial(one_vendor_differs, facts=False),
-    "half of the judges sure where they are blind": sure_where_blind,
-    "two qualities that judges weigh differently": two_qualities,
-}
-
-HELD_OUT: dict[str, Generator] = {
-    "prompts of three models that reward lists": prompts_of_models,
-    "ceilings": ceilings,
-    "topics": topics,
-    "colluders": colluders,
-    "longer is better": longer_is_better,
-    "copies within a bias": copies_within_a_bias,
-    "pairs with copies of a judge of sides": copied_pairs,
-    "stars with copies of a poor judge": copied_stars,
-    "strict and lenient votes": strict_and_lenient,
-    "better judges among poorer ones, grades": better_judges_graded,
-    "half of the judges blind to length, which is quality": half_blind,
-    "one better judge among poorer ones": one_better_judge,
-    "better judges whom no other follows": partial(better_judges_unconfirmed, families=False),
-    "better judges of one vendor whom no other follows": partial(better_judges_unconfirmed, families=True),
-    "a judge of any reliability asked again": uneven_twins,
-    "grades, the better judges use more of them": partial(uneven_grades, wide_are_good=True),
-    "grades, the poorer judges use more of them": partial(uneven_grades, wide_are_good=False),
-    "noise that only takes off": one_sided,
-    "one vendor that notices invented facts": partial(one_vendor_differs, facts=True),
-    "four or five judges, all but two share a bias": few_unbiased,
-    "judges in blocks of the items": blocks,
-    "prompts that some judges take for hard": hard_prompts,
-    "pass or fail that is easy": easy_votes,
-    "pass or fail, all but two judges pass the same bad answers": shared_false_passes,
-    "pairs, most judges prefer the longer answer, no texts": pairs_by_length,
-}
-
-UNIDENTIFIABLE = frozenset(
-    {
-        "7 copies of 10",
-        "six of one judge",
-        "grave mistakes that some notice",
-        "one vendor without the bias of all others",
-        "half of the judges blind to length, which is quality",
-        "one better judge among poorer ones",
-        "better judges whom no other follows",
-        "better judges of one vendor whom no other follows",
-        "four or five judges, all but two share a bias",
-        "pass or fail, all but two judges pass the same bad answers",
-        "pairs, most judges prefer the longer answer, no texts",
-    }
-)
-"""Kinds in which most judges share an error, so scores cannot tell which judges are right."""
