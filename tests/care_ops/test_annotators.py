@@ -128,13 +128,6 @@ def test_a_step_of_dawid_skene_is_that_of_the_shares_of_votes(rng):
     assert not found.converged
 
 
-def test_dawid_skene_climbs(rng):
-    _, answers, _ = votes(7, 800, 6, 3, 0.2)
-    packed = Answers(answers, 3)
-    steps = [crowd.dawid_skene(packed, max_iterations=k).log_likelihood for k in range(1, 8)]
-    assert (np.diff(steps) > -1e-4).all()  # up to the smoothing
-
-
 @pytest.mark.parametrize("name", ["dawid_skene", "glad", "mace", "ws"])
 def test_votes_follow_the_cut_and_grades_the_panel(rng, name):
     truth = rng.integers(0, 2, 600)

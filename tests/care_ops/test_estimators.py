@@ -178,14 +178,6 @@ def test_scikit_learns_own_checks_pass(name):
     assert sum(result["status"] == "passed" for result in results) >= 29
 
 
-def test_scikit_learn_clones_an_estimator(scores):
-    base = pytest.importorskip("sklearn.base", reason="pip install -e '.[dev]'")
-    fitted = CareEstimator(seed=7).fit(scores)
-    copy = base.clone(fitted)
-    assert copy.get_params() == fitted.get_params()
-    assert not copy.__sklearn_is_fitted__()
-
-
 def test_an_estimator_is_a_step_of_a_pipeline(scores):
     pipeline = pytest.importorskip("sklearn.pipeline", reason="pip install -e '.[dev]'")
     preprocessing = pytest.importorskip("sklearn.preprocessing", reason="pip install -e '.[dev]'")

@@ -113,11 +113,6 @@ def test_stated_probabilities_of_being_no_worse_than_the_average_are_true():
     assert np.mean(np.array(true)[sure]) > 0.85
 
 
-def test_labels_that_do_not_differ_fit_nothing(rng):
-    columns = Columns(rng.normal(size=20), rng.normal(size=(20, 1)), rng.normal(size=(20, 3)))
-    assert fit_labels(columns, np.arange(5), np.ones(5), np.ones(5), None) is None
-
-
 @pytest.mark.slow
 def test_labels_that_settle_planted_groups_make_the_estimate_at_least_as_good_as_the_average():
     gains = []

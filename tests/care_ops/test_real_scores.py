@@ -6,10 +6,7 @@ import pytest
 from care_ops.admission import check_panel
 from care_ops.config import LABEL_FREE, AdmissionRule, FitConfig
 from care_ops.fit import fit_panel
-from care_ops.moments.state import accumulate, shrink
 from care_ops.scores import ScoreMatrix
-from care_ops.structure import conic
-from care_ops.structure.program import solve
 from warehouse.sources.files import read_items, read_scores
 from warehouse.testsets import ItemColumns
 
@@ -79,12 +76,3 @@ def test_care_answers_differ_and_do_not_depend_on_the_order_of_judges(data_dir, 
         np.testing.assert_allclose(other[method].estimate, one[method].estimate, atol=1e-8)
         assert np.nanmax(np.abs(one[method].estimate - one["avg"].estimate)) > 1e-3
     assert np.nanmax(np.abs(one["care_svd"].estimate - one["care_tensor"].estimate)) > 1e-3
-
-
-def test_cvxpy_confirms_a_structure_solve_on_asset(data_dir):
-    scores, _ = load(data_dir, "care_asset")
-    moments = accumulate(scores.values)
-    sigma, _ = shrink(moments.correlation(), moments.n)
-    ours = solve(sigma, lambda_s=0.05, lambda_l=0.08, tolerance=1e-9)
-    primal, _, _ = conic.solve(sigma, lambda_s=0.05, lambda_l=0.08)
-    assert ours.certificate.primal == pytest.approx(primal, rel=1e-6)

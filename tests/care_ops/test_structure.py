@@ -17,14 +17,9 @@ from tests.support.matrices import random_correlation
 from tests.support.panels import recorded_correlation
 
 
-@pytest.mark.parametrize("p", [5, 11, 24])
+@pytest.mark.parametrize("p", [5, 11, 24, pytest.param(50, marks=pytest.mark.slow)])
 def test_objective_and_minimiser_equal_cvxpys(rng, p):
     agrees_with_cvxpy(random_correlation(rng, p))
-
-
-@pytest.mark.slow
-def test_objective_and_minimiser_equal_cvxpys_at_fifty_judges(rng):
-    agrees_with_cvxpy(random_correlation(rng, 50))
 
 
 @pytest.mark.data
