@@ -5,30 +5,16 @@ import json
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import care_eval
-from orchestration.cli.app import app
-from tests.support.workspaces import JUDGES, make, write_items
-
-
-def care(*words: object):
-    return CliRunner().invoke(app, [str(word) for word in words])
-
-
-def scores_csv(rng: np.random.Generator, n: int = 60) -> str:
-    quality = rng.normal(size=n)
-    rows = ["item_id,judge,score"]
-    for j in range(6):
-        rows += [f"{k:03d},judge {j},{5 + q + rng.normal(scale=0.7):.3f}" for k, q in enumerate(quality)]
-    return "\n".join(rows) + "\n"
+from tests.support.workspaces import JUDGES, make, typed, typed_json, typed_line, write_items, write_table
 
 
 @pytest.fixture
 def scores(tmp_path, rng):
-    path = tmp_path / "scores.csv"
-    path.write_text(scores_csv(rng))
-    return path
+    quality = enumerate(rng.normal(size=60))
+    rows = [(f"{k:03d}", f"judge {j}", f"{5 + q + rng.normal(scale=0.7):.3f}") for k, q in quality for j in range(6)]
+    return write_table(tmp_path / "scores.csv", ("item_id", "judge", "score"), rows)
 
 
 def test_fit_writes_the_documented_files(tmp_path, scores):
@@ -41,8 +27,7 @@ def test_fit_writes_the_documented_files(tmp_path, scores):
     )
     out = tmp_path / "out"
     given = ("--items", items, "--judges", families, "--labels", labels, "--systems", "model")
-    result = care("fit", scores, *given, "--out", out, "--json")
-    assert result.exit_code == 0, result.output
+    printed = typed_json("fit", scores, *given, "--out", out)
     names = {"aggregates.parquet", "judges.parquet", "fit.json", "report.html", "items.html", "to_label.csv"}
     assert {p.name for p in out.iterdir()} == names
     aggregates = pq.read_table(out / "aggregates.parquet")
@@ -65,7 +50,6 @@ def test_fit_writes_the_documented_files(tmp_path, scores):
     assert difference["lo"] < difference["difference"] < difference["hi"]
     # two items share a split unit: three labels leave out four items
     assert {e["n"] for e in fit["evaluation"].values()} == {56}
-    printed = json.loads(result.stdout)
     assert printed["verdict"] == fit["verdict"]
     assert [row["labels"] for row in printed["aggregates"]] == [3, 0, 0, 0, 3, 3]
 
@@ -73,17 +57,13 @@ def test_fit_writes_the_documented_files(tmp_path, scores):
 def test_select_evaluates_on_the_items_that_did_not_affect_the_choice(tmp_path, scores):
     items = tmp_path / "items.csv"
     items.write_text("item_id,gold,split_unit\n" + "".join(f"{k:03d},{k % 7},u{k // 3}\n" for k in range(60)))
-    result = care("select", scores, "--items", items, "--json")
-    assert result.exit_code == 0, result.output
-    document = json.loads(result.stdout)
+    document = typed_json("select", scores, "--items", items)
     assert len(document["grid"]) == 11
     assert sum(row["chosen"] == "<" for row in document["grid"]) == 1
     assert {row["n"] for row in document["measured_on_the_rest"]} == {60 - document["labels_used"]}
     assert document["labels_used"] % 3 == 0
     items.write_text("item_id\n" + "".join(f"{k:03d}\n" for k in range(60)))
-    bad = care("select", scores, "--items", items)
-    assert bad.exit_code == 2
-    assert "no item has gold; add the column `gold`" in one_line(bad)
+    assert "no item has gold; add the column `gold`" in typed_line("select", scores, "--items", items, code=2)
 
 
 def test_order_against_binary_gold_is_reported_as_auc(tmp_path, rng):
@@ -96,11 +76,11 @@ def test_order_against_binary_gold_is_reported_as_auc(tmp_path, rng):
     scores.write_text("\n".join([f"item_id,{heads}", *rows]) + "\n")
     items.write_text("item_id,gold\n" + "".join(f"q{k},{1 + 4 * int(g)}\n" for k, g in enumerate(good)))
     reported = ("--items", items, "--out", out, "--intervals", 0, "--aggregator", "avg", "--aggregator", "mv")
-    fit, chosen = care("fit", scores, *reported, "--why"), care("select", scores, "--items", items)
+    fit, chosen = typed("fit", scores, *reported, "--why"), typed("select", scores, "--items", items)
     evaluated = json.loads((out / "fit.json").read_text())["evaluation"]
     assert evaluated["mv"]["tau"] > evaluated["avg"]["tau"], "as tau-b has it"
     assert evaluated["mv"]["auc"] < evaluated["avg"]["auc"]
-    for printed in (fit.stdout, chosen.stdout.partition("held-out items")[2].partition("with these penalties")[0]):
+    for printed in (fit, chosen.partition("held-out items")[2].partition("with these penalties")[0]):
         assert "auc" in printed
         assert "tau" not in printed
     assert '<th class="n">AUC' in (page := (out / "report.html").read_text())
@@ -109,35 +89,19 @@ def test_order_against_binary_gold_is_reported_as_auc(tmp_path, rng):
     assert "agreement with gold (AUC): avg " in result
 
 
-def one_line(result) -> str:
-    """Return a command's output on one line."""
-    return " ".join(result.output.split())
-
-
-def wide_csv(rng: np.random.Generator, n: int = 60) -> str:
-    """Write a wide table as pandas does: an index before the ids, and gold and a length among the judges."""
-    quality = rng.normal(size=n)
-    rows = [",thing,a,b,c,gold,length"]
-    for k, q in enumerate(quality):
-        scores = ",".join(f"{5 + q + rng.normal(scale=0.7):.3f}" for _ in range(3))
-        rows.append(f"{k},i{k},{scores},{q:.3f},{100 + k}")
-    return "\n".join(rows) + "\n"
-
-
 def test_columns_are_named_by_options(tmp_path, scores, rng):
+    """The wide table is as pandas writes it: an index before the ids, and gold and a length among the judges."""
     out = tmp_path / "out"
     renamed = tmp_path / "renamed.tsv"
     renamed.write_text(scores.read_text().replace("item_id,judge,score", "thing,model,stars"))
     long = ("--item", "thing", "--judge", "model", "--score", "stars", "--separator", ",", "--intervals", 0)
-    result = care("fit", renamed, *long, "--out", out)
-    assert result.exit_code == 0, result.output
-    assert "long table: item is 'thing', judge is 'model', score is 'stars'" in result.stderr
-    wide = tmp_path / "wide.csv"
-    wide.write_text(wide_csv(rng))
+    printed = typed_line("fit", renamed, *long, "--out", out)
+    assert "long table: item is 'thing', judge is 'model', score is 'stars'" in printed
+    quality = enumerate(rng.normal(size=60))
+    rows = [(k, f"i{k}", *(5 + q + rng.normal(scale=0.7, size=3)).round(3), q, 100 + k) for k, q in quality]
+    wide = write_table(tmp_path / "wide.csv", ("", "thing", "a", "b", "c", "gold", "length"), rows)
     given = ("--item", "thing", "--judge", "a", "--judge", "b", "--judge", "length", "--admit", "all", "--intervals", 0)
-    result = care("fit", wide, *given, "--out", out)
-    assert result.exit_code == 0, result.output
-    assert "the judges are 'a', 'b', 'length'" in result.stderr
+    assert "the judges are 'a', 'b', 'length'" in typed_line("fit", wide, *given, "--out", out)
     for bad, sentence in (
         (("--judge", "a", "--judge", "b", "--score", "c"), "--score is for a table with a row for each score"),
         (("--judge", "a", "--judge", "b", "--drop", "c"), "remove --drop"),
@@ -146,8 +110,7 @@ def test_columns_are_named_by_options(tmp_path, scores, rng):
         (("--decimal", "!"), "use '.' or ','"),
         (("--encoding", "nonsense"), "the encoding 'nonsense' is unknown"),
     ):
-        result = care("fit", wide, "--item", "thing", *bad, "--out", tmp_path / "bad")
-        assert (result.exit_code, sentence in result.output) == (2, True), result.output
+        assert sentence in typed_line("fit", wide, "--item", "thing", *bad, "--out", tmp_path / "bad", code=2)
     assert not (tmp_path / "bad").exists()
 
 
@@ -162,70 +125,60 @@ def test_invalid_files_and_options_exit_with_two(tmp_path, scores):
         ((scores, "--out", out, "--labels", labels), "'nobody'"),
         ((scores, "--out", out, "--items", labels), "the table lacks 60 scored items"),
     ):
-        result = care("fit", *words)
-        assert (result.exit_code, sentence in result.output) == (2, True), result.output
+        assert sentence in typed_line("fit", *words, code=2)
         assert not out.exists()
 
 
 def test_a_panel_that_admits_no_judge_fails_with_the_reasons(tmp_path):
     path = tmp_path / "scores.csv"
     path.write_text("item_id,a,b\n" + "".join(f"{k},1,{k % 2 if k < 3 else ''}\n" for k in range(60)))
-    result = care("fit", path, "--out", tmp_path / "out")
-    assert result.exit_code == 1
-    assert "a: degenerate" in result.output
+    assert "a: degenerate" in typed("fit", path, "--out", tmp_path / "out", code=1)
 
 
 def test_a_missing_workspace_and_invalid_settings_are_refused(tmp_path):
     for command in ("run", "status", "report"):
-        result = care(command, "--workspace", tmp_path)
-        assert result.exit_code == 2
-        assert "care init" in result.output
+        assert "care init" in typed(command, "--workspace", tmp_path, code=2)
     (tmp_path / "care.yaml").write_text("panel: {admit: perhaps}\nfoo: 1\n")
-    result = care("run", "--workspace", tmp_path)
-    assert result.exit_code == 2
-    assert "panel.admit" in result.output
-    assert "foo" in result.output
+    printed = typed("run", "--workspace", tmp_path, code=2)
+    assert "panel.admit" in printed
+    assert "foo" in printed
 
 
 def test_status_shows_missing_stale_and_counts(tmp_path, workspace_after_run):
-    states = json.loads(care("status", "--workspace", make(tmp_path / "new", n=30), "--json").stdout)
+    states = typed_json("status", "--workspace", make(tmp_path / "new", n=30))
     assert {s["state"] for s in states} == {"missing"}
     assert not (tmp_path / "new" / "data").exists(), "it creates no storage of Dagster"
     assert len(states) == len(JUDGES)
     folder = workspace_after_run
-    states = json.loads(care("status", "--workspace", folder, "--json").stdout)
+    states = typed_json("status", "--workspace", folder)
     assert {s["state"] for s in states} == {"40 / 40"}
     write_items(folder, edited=3)
-    states = json.loads(care("status", "--workspace", folder, "--json").stdout)
+    states = typed_json("status", "--workspace", folder)
     assert {s["state"] for s in states} == {"stale"}
-    table = [line for line in care("status", "--workspace", folder).output.splitlines() if line.startswith("│")]
+    table = [line for line in typed("status", "--workspace", folder).splitlines() if line.startswith("│")]
     assert len(table) == len(JUDGES)
     assert all("stale" in line and "40" not in line for line in table), table
-    result = care("report", "--workspace", folder)
-    assert result.exit_code == 0
-    assert result.output.strip().endswith("index.html")
+    assert typed("report", "--workspace", folder).strip().endswith("index.html")
 
 
 def test_doctor_reports_problems_that_would_fail_the_next_run(tmp_path):
     folder = make(tmp_path / "ws")
-    assert care("doctor", "--workspace", folder).exit_code == 0
+    typed("doctor", "--workspace", folder)
     (folder / "judges" / "oracle.yaml").write_text("engine: {kind: program, program: oracle}\n")
-    result = care("doctor", "--workspace", folder, "--json")
-    assert result.exit_code == 1
-    failing = [row for row in json.loads(result.stdout) if row["state"] == "fails"]
+    failing = [row for row in typed_json("doctor", "--workspace", folder, code=1) if row["state"] == "fails"]
     assert len(failing) == 1
     assert "no program judge 'oracle'" in failing[0]["what"]
     (folder / "judges" / "oracle.yaml").unlink()
     (folder / "care.yaml").write_text("panel: {min_gain: 0.2}\n")
-    assert "panel.min_gain: not a setting here" in care("doctor", "--workspace", folder).output
+    assert "panel.min_gain: not a setting here" in typed_line("doctor", "--workspace", folder, code=1)
 
 
 def test_a_workspace_of_three_endpoints_has_three_vendors_and_listed_prices(tmp_path, monkeypatch):
     from orchestration.workspace import load_workspace
 
     folder = tmp_path / "ws"
-    care("init", folder, "--template", "empty")
-    care("judges", "new", "--panel", "endpoints", "--workspace", folder)
+    typed("init", folder, "--template", "empty")
+    typed("judges", "new", "--panel", "endpoints", "--workspace", folder)
     rows = [f"i{k},Question {k}?,An answer" for k in range(5)]
     (folder / "one.csv").write_text("\n".join(["item_id,prompt,response", *rows]) + "\n")
     spec = "source: {kind: files, items: one.csv}\nscale: [0, 10]\nprompt: answer_rating\n"
@@ -237,14 +190,14 @@ def test_a_workspace_of_three_endpoints_has_three_vendors_and_listed_prices(tmp_
     assert len(keys) == 3
     for key in keys:
         monkeypatch.delenv(key, raising=False)
-    reported = care("doctor", "--workspace", folder).output
+    reported = typed_line("doctor", "--workspace", folder, code=1)
     assert all(f"{key} is not set" in reported for key in keys)
-    forecast = json.loads(care("run", "--dry-run", "--workspace", folder, "--json").output)
+    forecast = typed_json("run", "--dry-run", "--workspace", folder)
     assert len(forecast) == 3
     assert all(row["dollars"] > 0 and row["tokens"] > 0 and not row["failure"] for row in forecast)
     assert reported.count("CARE cannot enforce the judge's spend_limit") == 0
     for file in (folder / "judges").glob("*.yaml"):
         file.write_text(file.read_text().replace("model: ", "model: unheard-of-"))
-    forecast = json.loads(care("run", "--dry-run", "--workspace", folder, "--json").output)
+    forecast = typed_json("run", "--dry-run", "--workspace", folder)
     assert all(row["dollars"] is None for row in forecast)
-    assert care("doctor", "--workspace", folder).output.count("CARE cannot enforce the judge's spend_limit") == 3
+    assert typed_line("doctor", "--workspace", folder, code=1).count("CARE cannot enforce the judge's spend_limit") == 3

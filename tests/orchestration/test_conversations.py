@@ -7,9 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from orchestration.cli.app import app
+from tests.support.workspaces import typed
 
 LOG = Path(__file__).parents[1] / "warehouse" / "imported" / "inspect_ai" / "graded.json"
 N = 24
@@ -44,16 +43,10 @@ def log(tmp_path):
     return path
 
 
-def care(*words):
-    result = CliRunner().invoke(app, [str(word) for word in words])
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
 def test_an_imported_conversation_log_gets_a_report_page(tmp_path, log):
     out = tmp_path / "out"
-    care("import", "inspect_ai", log, "--out", tmp_path / "scores.csv", "--items", tmp_path / "items.csv")
-    care("fit", tmp_path / "scores.csv", "--items", tmp_path / "items.csv", "--out", out)
+    typed("import", "inspect_ai", log, "--out", tmp_path / "scores.csv", "--items", tmp_path / "items.csv")
+    typed("fit", tmp_path / "scores.csv", "--items", tmp_path / "items.csv", "--out", out)
     page = html.unescape((out / "report.html").read_text())
     shown = [k for k in range(N) if f'Assistant: calls weather({{"city": "Oslo {k}"}})' in page]
     assert len(shown) >= 3, "items on the page are told by what was called"

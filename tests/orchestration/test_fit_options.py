@@ -8,15 +8,14 @@ import shlex
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from assets.table.options import FitOptions
 from care_ops.selection import GRIDS
 from care_ops.simulate import four_state_mixture
-from orchestration.cli.app import app
 from orchestration.cli.fit import fit
 from orchestration.cli.tables import SETTINGS
 from tests.support.matrices import matrix
+from tests.support.workspaces import typed, typed_json, write_table
 
 OF_FILES = {"scores", "out", "items", "judges", "labels", "json", "why"}
 OF_TYPER = {"context"}
@@ -27,19 +26,16 @@ SINGULAR = {"aggregator": "aggregators"}
 """Repeatable options of the command, with the name of the library's option."""
 
 
-def care(*words):
-    return CliRunner().invoke(app, [str(word) for word in words])
+def write_panel(path, scores):
+    """Write a wide table of a panel's scores."""
+    rows = zip(scores.item_ids, scores.values.round(4).tolist(), strict=True)
+    return write_table(path, ("item_id", *scores.judges), [(item, *row) for item, row in rows])
 
 
 @pytest.fixture
 def files(tmp_path, rng):
     scores = matrix(rng.normal(size=(80, 1)) + rng.normal(size=(80, 6)))
-    rows = [",".join(["item_id", *scores.judges])]
-    rows += [
-        ",".join([item, *(f"{value:.4f}" for value in row)])
-        for item, row in zip(scores.item_ids, scores.values, strict=True)
-    ]
-    (tmp_path / "scores.csv").write_text("\n".join(rows) + "\n")
+    write_panel(tmp_path / "scores.csv", scores)
     return tmp_path
 
 
@@ -54,15 +50,11 @@ def test_care_select_rescales_judges_as_care_fit_does(files):
     header, *lines = (files / "scores.csv").read_text().splitlines()
     names, scores = [line.split(",")[0] for line in lines], np.array([line.split(",")[1:] for line in lines], float)
     grades = np.clip(np.round(5 + 2 * scores, 2), 0, 10)
-    (files / "items.csv").write_text("item_id,gold\n" + "".join(f"{i},{k % 11}\n" for k, i in enumerate(names)))
+    items = write_table(files / "items.csv", ("item_id", "gold"), [(name, k % 11) for k, name in enumerate(names)])
 
     def measured(last, *options):
-        table = np.column_stack([grades[:, :-1], last])
-        rows = [",".join([name, *map(repr, row)]) for name, row in zip(names, table.tolist(), strict=True)]
-        (files / "other.csv").write_text("\n".join([header, *rows]) + "\n")
-        found = care("select", files / "other.csv", "--items", files / "items.csv", "--json", *options)
-        assert found.exit_code == 0, found.output
-        rows = json.loads(found.stdout)["measured_on_the_rest"]
+        other = write_panel(files / "other.csv", matrix(np.column_stack([grades[:, :-1], last])))
+        rows = typed_json("select", other, "--items", items, *options)["measured_on_the_rest"]
         return [row[metric] for row in rows for metric in ("tau", "mae")]
 
     last = header.split(",")[-1]
@@ -72,19 +64,17 @@ def test_care_select_rescales_judges_as_care_fit_does(files):
 
 
 def test_care_select_prints_a_command_that_works(files):
-    items = [line.partition(",")[0] for line in (files / "scores.csv").read_text().splitlines()[1:]]
-    (files / "items.csv").write_text("item_id,gold\n" + "".join(f"{item},{k}\n" for k, item in enumerate(items)))
-    advised = care("select", files / "scores.csv", "--items", files / "items.csv")
-    assert advised.exit_code == 0, advised.output
-    (command,) = re.findall(r"with these penalties: (care fit .* --gamma \S+ --tau \S+)", advised.output)
+    names = [line.partition(",")[0] for line in (files / "scores.csv").read_text().splitlines()[1:]]
+    items = write_table(files / "items.csv", ("item_id", "gold"), [(name, k) for k, name in enumerate(names)])
+    advised = typed("select", files / "scores.csv", "--items", items)
+    (command,) = re.findall(r"with these penalties: (care fit .* --gamma \S+ --tau \S+)", advised)
     words = shlex.split(command)
     assert words[2:5] == [str(files / "scores.csv"), "--items", str(files / "items.csv")]
-    done = care(*words[1:], "--aggregator", "care_svd", "--out", files / "o", "--intervals", 0)
-    assert done.exit_code == 0, done.output
+    typed(*words[1:], "--aggregator", "care_svd", "--out", files / "o", "--intervals", 0)
     structure = json.loads((files / "o" / "fit.json").read_text())["provenance"]["config"]["structure"]
     assert structure["gamma"] == float(words[-3])
     assert structure["tau"] == float(words[-1])
-    assert "affect only the aggregators care_svd" in advised.output
+    assert "affect only the aggregators care_svd" in advised
 
 
 @pytest.mark.slow
@@ -94,14 +84,12 @@ def test_select_tunes_algorithm_2_over_the_papers_25_penalties(tmp_path, monkeyp
     monkeypatch.setitem(GRIDS, "care_tensor_paper", ((0.001, 0.1), (0.05, 0.005)))
     draw = four_state_mixture(np.random.default_rng(1), n=400, p=9, noise=0.5)
     scores = matrix(draw.scores)
-    rows = [(item, *values) for item, values in zip(scores.item_ids, scores.values, strict=True)]
-    gold = zip(scores.item_ids, draw.states % 2, strict=True)
-    for name, head, of in (("s", ("item_id", *scores.judges), rows), ("i", ("item_id", "gold"), gold)):
-        (tmp_path / f"{name}.csv").write_text("\n".join(",".join(map(str, row)) for row in (head, *of)) + "\n")
-    paths = (tmp_path / "s.csv", "--items", tmp_path / "i.csv")
-    advised = care("select", *paths, "--aggregator", "care_tensor_paper")
-    assert advised.exit_code == 0, "the average has no threshold without --cut, so its row has no accuracy"
-    assert "fit: {aggregators: [care, care_tensor_paper], gamma: " in advised.output
-    (command,) = re.findall(r"with these penalties: care (fit .* --gamma \S+ --tau \S+)", advised.output)
+    gold = zip(scores.item_ids, (draw.states % 2).tolist(), strict=True)
+    items = write_table(tmp_path / "items.csv", ("item_id", "gold"), gold)
+    # the average has no threshold without --cut, so its row has no accuracy
+    panel = write_panel(tmp_path / "scores.csv", scores)
+    advised = typed("select", panel, "--items", items, "--aggregator", "care_tensor_paper")
+    assert "fit: {aggregators: [care, care_tensor_paper], gamma: " in advised
+    (command,) = re.findall(r"with these penalties: care (fit .* --gamma \S+ --tau \S+)", advised)
     assert "--aggregator care_tensor_paper" in command
-    assert care(*shlex.split(command), "--out", tmp_path / "o", "--intervals", 0).exit_code == 0
+    typed(*shlex.split(command), "--out", tmp_path / "o", "--intervals", 0)

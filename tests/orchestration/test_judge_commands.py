@@ -1,24 +1,14 @@
 """Tests of ``care judges``, ``care testsets`` and reports of ``care doctor`` about judges."""
 
-import json
-
 import pytest
 import yaml
-from typer.testing import CliRunner
 
 from assets.judge_keys import judge_key
 from judges import panels
 from judges.engines.checks import checks
-from orchestration.cli.app import app
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import make, run
+from tests.support.workspaces import make, run, typed_json, typed_line
 from warehouse import catalog
-
-
-def care(*arguments, code=0):
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
-    assert result.exit_code == code, result.output
-    return result.stdout if "--json" in arguments else result.output
 
 
 @pytest.fixture
@@ -27,21 +17,19 @@ def folder(tmp_path):
 
 
 def test_a_new_judge_is_a_file_that_loads(folder):
-    care("judges", "new", "readable", "--program", "readability", "--family", "style", "--workspace", folder)
-    care("judges", "new", "qwen", "--model", "Qwen/Qwen3-4B", "--revision", "a" * 40, "--workspace", folder)
+    typed_line("judges", "new", "readable", "--program", "readability", "--family", "style", "--workspace", folder)
+    typed_line("judges", "new", "qwen", "--model", "Qwen/Qwen3-4B", "--revision", "a" * 40, "--workspace", folder)
     url = "http://127.0.0.1:1/v1"
     endpoint = ("--model", "m", "--engine", "openai", "--base-url", url, "--api-key-env", "OTHER_KEY")
-    care("judges", "new", "api", *endpoint, "--workspace", folder)
+    typed_line("judges", "new", "api", *endpoint, "--workspace", folder)
     judges = load_workspace(folder).judges
-    assert (judges["readable"].family, judges["qwen"].engine.kind, judges["api"].engine.base_url) == (
-        "style",
-        "vllm",
-        url,
-    )
+    assert (judges["readable"].family, judges["qwen"].engine.kind) == ("style", "vllm")
+    assert judges["api"].engine.base_url == url
     assert judges["api"].engine.api_key_env == "OTHER_KEY"
     before = (folder / "judges" / "qwen.yaml").read_text()
     other = ("--model", "other", "--revision", "b" * 40)
-    assert "already exist and stay unchanged: qwen" in care("judges", "new", "qwen", *other, "--workspace", folder)
+    printed = typed_line("judges", "new", "qwen", *other, "--workspace", folder)
+    assert "already exist and stay unchanged: qwen" in printed
     assert (folder / "judges" / "qwen.yaml").read_text() == before
 
 
@@ -60,7 +48,7 @@ def test_a_new_judge_is_a_file_that_loads(folder):
     ],
 )
 def test_a_judge_that_cannot_be_written_is_reported(folder, arguments, words):
-    assert words in " ".join(care("judges", "new", *arguments, "--workspace", folder, code=2).split())
+    assert words in typed_line("judges", "new", *arguments, "--workspace", folder, code=2)
     assert not list(folder.parent.rglob("x.yaml"))
     assert sorted(p.name for p in (folder / "judges").iterdir()) == ["length.yaml"]
 
@@ -68,7 +56,7 @@ def test_a_judge_that_cannot_be_written_is_reported(folder, arguments, words):
 @pytest.mark.parametrize("panel", panels.names())
 def test_every_panel_loads(folder, panel):
     (folder / "testsets" / "one.yaml").write_text((folder / "testsets" / "one.yaml").read_text() + "prompt: quality\n")
-    care("judges", "new", "--panel", panel, "--workspace", folder)
+    typed_line("judges", "new", "--panel", panel, "--workspace", folder)
     loaded = load_workspace(folder)
     entry = panels.find(panel)
     assert {*entry.programs, *(m["name"] for m in entry.models)} <= set(loaded.judges)
@@ -80,8 +68,8 @@ def test_every_panel_loads(folder, panel):
 
 def test_a_panel_with_the_papers_profile_scores_only_the_papers_test_sets(folder):
     for panel in ("scoring", "classification", "loadings"):
-        care("judges", "new", "--panel", panel, "--profile", "paper", "--workspace", folder)
-    care("testsets", "add", "--all", "--workspace", folder)
+        typed_line("judges", "new", "--panel", panel, "--profile", "paper", "--workspace", folder)
+    typed_line("testsets", "add", "--all", "--workspace", folder)
     loaded = load_workspace(folder)
     scoring = {m["name"] for m in panels.find("scoring").models}
     classification = {m["name"] for m in panels.find("classification").models}
@@ -100,53 +88,51 @@ def test_a_panel_with_the_papers_profile_scores_only_the_papers_test_sets(folder
 
 def test_a_panel_can_use_an_endpoint_that_serves_its_models(folder):
     at = ("--engine", "openai", "--base-url", "https://host/v1", "--api-key-env", "HOST_KEY")
-    care("judges", "new", "--panel", "scoring", "--profile", "paper", *at, "--workspace", folder)
+    typed_line("judges", "new", "--panel", "scoring", "--profile", "paper", *at, "--workspace", folder)
     engine = load_workspace(folder).judge("qwen3-8b").engine
     assert (engine.kind, engine.model, engine.base_url) == ("openai", "Qwen/Qwen3-8B", "https://host/v1")  # type: ignore[union-attr]
     assert (engine.prompt, engine.scoring, engine.max_tokens) == ("auto", "text", 8), "a chat endpoint has no raw text"  # type: ignore[union-attr]
-    assert "base_url" in care(
+    assert "base_url" in typed_line(
         "judges", "new", "--panel", "scoring", "--engine", "openai", "--workspace", folder, code=2
     )
 
 
 def test_judges_test_passes_a_program(folder):
-    verdict = json.loads(care("judges", "test", "length", "--workspace", folder, "--json"))[0]
+    verdict = typed_json("judges", "test", "length", "--workspace", folder)[0]
     assert verdict["length_gain"] > 0  # the dummy pays for padding
     assert {p["probe"] for p in verdict["probes"]} >= {"good", "bad", "empty", "long and bad"}
-    assert "passes: the judge scores the good answer" in care("judges", "test", "length", "--workspace", folder)
+    assert "passes: the judge scores the good answer" in typed_line("judges", "test", "length", "--workspace", folder)
 
 
 def test_judges_test_fails_a_judge_without_answers(folder):
     (folder / "judges" / "file.yaml").write_text("engine: {kind: program, file: judge.py, unsafe: true}\n")
     (folder / "judge.py").write_text("def program_judge(query, response):\n    raise ValueError('broken')\n")
-    assert "is unusable; see the column `raw`" in care("judges", "test", "file", "--workspace", folder, code=1)
+    assert "is unusable; see the column `raw`" in typed_line("judges", "test", "file", "--workspace", folder, code=1)
 
 
 def test_judges_test_fails_a_judge_with_position_bias(folder, monkeypatch):
     from tests.judges.test_openai import Server, answer, first_token
 
     monkeypatch.setenv("OPENAI_API_KEY", "k")
-    server = Server(lambda *_: answer("0", first_token("0", _0=0.9, _6=0.1)))
-    engine = {"kind": "openai", "base_url": server.url, "model": "judge-1", "template": "preference"}
-    (folder / "judges" / "first.yaml").write_text(yaml.safe_dump({"engine": engine}))
-    verdict = json.loads(care("judges", "test", "first", "--workspace", folder, "--json", code=1))[0]
-    server.shutdown()
-    server.server_close()
+    with Server(lambda *_: answer("0", first_token("0", _0=0.9, _6=0.1))) as server:
+        engine = {"kind": "openai", "base_url": server.url, "model": "judge-1", "template": "preference"}
+        (folder / "judges" / "first.yaml").write_text(yaml.safe_dump({"engine": engine}))
+        (verdict,) = typed_json("judges", "test", "first", "--workspace", folder, code=1)
     assert verdict["spread"] == 0
     assert [probe["valid mass"] for probe in verdict["probes"]] == pytest.approx([1.0] * len(verdict["probes"]))
 
 
 def test_the_catalog_is_listed_and_added(folder):
-    rows = json.loads(care("testsets", "list", "--json"))
+    rows = typed_json("testsets", "list")
     assert {r["test set"] for r in rows} == set(catalog.names())
     assert len(rows) >= 14
-    refused = care("testsets", "add", "../catalog/asset", "--workspace", folder, code=2)
+    refused = typed_line("testsets", "add", "../catalog/asset", "--workspace", folder, code=2)
     assert "no test set '../catalog/asset'" in refused
-    assert "care testsets pin" in care("testsets", "add", "asset", "--workspace", folder)
+    assert "care testsets pin" in typed_line("testsets", "add", "asset", "--workspace", folder)
     spec = load_workspace(folder).testset("asset")
     assert (spec.source.revision, spec.prompt) == (None, "asset")  # type: ignore[union-attr]
-    assert "already" in care("testsets", "add", "asset", "--workspace", folder, code=2)
-    assert "no test set 'nope'" in care("testsets", "add", "nope", "--workspace", folder, code=2)
+    assert "already" in typed_line("testsets", "add", "asset", "--workspace", folder, code=2)
+    assert "no test set 'nope'" in typed_line("testsets", "add", "nope", "--workspace", folder, code=2)
 
 
 def test_the_doctor_checks_judges(folder, tmp_path, monkeypatch):
@@ -164,19 +150,20 @@ def test_the_doctor_checks_judges(folder, tmp_path, monkeypatch):
     (folder / "judge.py").write_text("def program_judge(query, response): return 1\n")
     for name, engine in engines.items():
         (folder / "judges" / f"{name}.yaml").write_text(yaml.safe_dump({"engine": engine}))
-    rows = json.loads(care("doctor", "--workspace", folder, "--json", code=1))
-    assert "pip install '.[vllm]'" in care("doctor", "--workspace", folder, code=1).replace("\n", "")
+    rows = typed_json("doctor", "--workspace", folder, code=1)
+    assert "pip install '.[vllm]'" in typed_line("doctor", "--workspace", folder, code=1)
     state_of = {(r["check"], r["what"]): r["state"] for r in rows if r["check"].startswith("judge ")}
     fails = " | ".join(f"{check}: {what}" for (check, what), state in state_of.items() if state == "fails")
-    for words in (
-        "away: vllm is not installed",
-        "half: ",
-        "NOT_SET is not set",
-        "nowhere: http://127.0.0.1:1 cannot",
-    ):
+    for words in ("away: vllm is not installed", "half: ", "NOT_SET is not set", "nowhere: http://127.0.0.1:1 cannot"):
         assert words in fails
     assert any("runs with all your permissions; remove unsafe: true" in what for _, what in state_of)
     assert any("declares no license" in what for _, what in state_of)
+
+
+def write_model(folder, name, model):
+    (folder / "judges" / f"{name}.yaml").write_text(
+        f"engine: {{kind: vllm, model: {model}, template: quality, num_gpus: 0}}\n"
+    )
 
 
 def test_a_models_folder_may_be_named_relative_to_the_workspace(tmp_path, monkeypatch):
@@ -184,11 +171,9 @@ def test_a_models_folder_may_be_named_relative_to_the_workspace(tmp_path, monkey
     folder = make(tmp_path / "w")
     (folder / "models" / "small").mkdir(parents=True)
     for name, model in (("inside", "models/small"), ("nowhere", "models/other")):
-        (folder / "judges" / f"{name}.yaml").write_text(
-            f"engine: {{kind: vllm, model: {model}, template: quality, num_gpus: 0}}\n"
-        )
+        write_model(folder, name, model)
     monkeypatch.chdir(tmp_path)
-    care("judges", "new", "written", "--model", "models/small", "--workspace", folder)
+    typed_line("judges", "new", "written", "--model", "models/small", "--workspace", folder)
     workspace = load_workspace(folder)
     assert workspace.judge("inside").engine.model == str(folder / "models" / "small")
     assert workspace.judge("written").engine.model == workspace.judge("inside").engine.model
@@ -202,9 +187,7 @@ def test_judges_with_the_same_model_run_one_after_another(tmp_path, monkeypatch)
     folder = make(tmp_path / "w", judges=("length",))
     for name, model in (("a", "one"), ("b", "other"), ("c", "one"), ("d", "other")):
         (folder / model).mkdir(exist_ok=True)
-        (folder / "judges" / f"{name}.yaml").write_text(
-            f"engine: {{kind: vllm, model: {model}, template: quality, num_gpus: 0}}\n"
-        )
+        write_model(folder, name, model)
     asked = []
     monkeypatch.setattr(
         "assets.judging.judge_inference.score_pending", lambda _, judge, *more: asked.append(judge) or ([], {})
@@ -219,5 +202,5 @@ def test_a_judges_program_path_may_be_relative_to_the_current_folder_or_the_work
     folder = make(tmp_path / "ws")
     (tmp_path / "here.py").write_text("def program_judge(query, response):\n    return len(response)\n")
     monkeypatch.chdir(tmp_path)
-    care("judges", "new", "mine", "--file", "here.py", "--workspace", folder)
+    typed_line("judges", "new", "mine", "--file", "here.py", "--workspace", folder)
     assert yaml.safe_load((folder / "judges" / "mine.yaml").read_text())["engine"]["file"] == "../here.py"

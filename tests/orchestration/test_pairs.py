@@ -6,24 +6,15 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import judges.prompts
-from orchestration.cli.app import app
 from tests.support.openai_server import Server
-from tests.support.workspaces import query, run
+from tests.support.workspaces import query, run, typed_line
 
 ESTIMATES = "SELECT item_id, estimate FROM latest_aggregates WHERE aggregator = 'care' ORDER BY item_id"
 TEMPLATES = Path(judges.prompts.__file__).parent
 
 TWICE = ("--system", "model_a", "--system", "model_b")
-
-
-def care(*words):
-    """Run a command; return the exit code, and all output on one line."""
-    done = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done.exit_code, " ".join(done.output.split())
 
 
 @pytest.fixture(scope="module")
@@ -53,52 +44,36 @@ def here(tmp_path_factory):
 
 
 def given(here, *systems):
-    return (
-        here / "scores.jsonl",
-        "--items",
-        here / "items.jsonl",
-        "--labels",
-        here / "labels.csv",
-        *systems,
-    )
+    return here / "scores.jsonl", "--items", here / "items.jsonl", "--labels", here / "labels.csv", *systems
 
 
 def test_the_better_system_passes_the_gate_and_the_worse_one_does_not(here):
     scores, *rest = given(here, *TWICE)
-    code, printed = care("gate", scores, "new", "--against", "old", *rest)
-    assert code == 0, printed
+    printed = typed_line("gate", scores, "new", "--against", "old", *rest)
     assert "new against old: better, share of wins minus share of losses +0." in printed
     assert "200 pairs: a higher score or label means that the answer of 'model_a', the left one, is better" in printed
-    code, printed = care("gate", scores, "old", "--against", "new", *rest, "--sequential")
-    assert (code, "old against new: worse" in printed) == (3, True), printed
-    assert care("gate", scores, "old", "--against", "new", *rest, "--margin", "0.9")[0] == 0
+    worse = ("gate", scores, "old", "--against", "new", *rest)
+    assert "old against new: worse" in typed_line(*worse, "--sequential", code=3)
+    typed_line(*worse, "--margin", "0.9")
 
 
 def test_a_fit_reports_judges_that_prefer_the_left_side(here, tmp_path):
     """The expected share is counted here."""
-    fit = (
-        "fit",
-        here / "scores.jsonl",
-        "--items",
-        here / "items.jsonl",
-        "--aggregator",
-        "care",
-        "--intervals",
-        0,
-    )
+    options = ("--aggregator", "care", "--intervals", 0)
+    fit = ("fit", here / "scores.jsonl", "--items", here / "items.jsonl", *options)
     sides = {row["item_id"]: row["model_a"] for row in map(json.loads, (here / "items.jsonl").read_text().splitlines())}
     chosen = {"new": [], "old": []}
     for row in map(json.loads, (here / "scores.jsonl").read_text().splitlines()):
         if row["score"] != 0.5:
             chosen[sides[row["item_id"]]].append(row["score"])
     share = sum(sum(each) / len(each) for each in chosen.values()) / 2
-    _, printed = care(*fit, *TWICE, "--out", tmp_path / "known", "--why")
+    printed = typed_line(*fit, *TWICE, "--out", tmp_path / "known", "--why")
     found = re.search(r"choose the left answer in (\d+) % of the pairs \((\d) of 5 judges significantly", printed)
     assert found, printed
     assert int(found[2]) >= 4
     assert int(found[1]) == pytest.approx(100 * share, abs=3)
     assert "each system was in both positions" in printed
-    unnamed = care(*fit, "--out", tmp_path / "no", "--why")[1]
+    unnamed = typed_line(*fit, "--out", tmp_path / "no", "--why")
     assert "a bias, unless better answers are in that position" in unnamed
     hint = "all systems count as one, although column 'model_a' distinguishes them; give --system model_a --system"
     assert [f"{hint} model_b" in text for text in (printed, unnamed)] == [False, True]
@@ -110,12 +85,11 @@ def test_too_few_labels_are_counted_and_labels_of_unknown_pairs_are_located(here
     few, unknown = tmp_path / "few.csv", tmp_path / "unknown.csv"
     few.write_text("\n".join(lines[:2]) + "\n")
     unknown.write_text("\n".join([*lines, "q7,1,random"]) + "\n")
-    printed = care("gate", here / scores, "new", "--against", "old", *rest, "--labels", few)[1]
+    printed = typed_line("gate", here / scores, "new", "--against", "old", *rest, "--labels", few, code=4)
     assert "have 1 label; 5 are needed: label more of these pairs with `care label`" in printed
     fit = ("fit", here / scores, *rest, "--intervals", 0, "--out", tmp_path / "out", "--labels")
-    assert "Labels do not correct these differences, which include the judges' shared bias" in care(*fit, few)[1]
-    code, printed = care(*fit, unknown)
-    assert (code, "unknown.csv: no scores for 1 labelled item, such as 'q7'" in printed) == (2, True), printed
+    assert "Labels do not correct these differences, which include the judges' shared bias" in typed_line(*fit, few)
+    assert "unknown.csv: no scores for 1 labelled item, such as 'q7'" in typed_line(*fit, unknown, code=2)
 
 
 def test_options_for_pairs_and_for_single_answers_are_not_mixed(here):
@@ -127,6 +101,7 @@ def test_options_for_pairs_and_for_single_answers_are_not_mixed(here):
     (here / "single.jsonl").write_text("\n".join(map(json.dumps, single)) + "\n")
     scores, *rest = given(here)
     of_single = ("--items", here / "single.jsonl", "--labels", here / "labels.csv")
+    makers = ("--system", "model", "--system", "maker")
     gate = ("gate", scores, "new", "--against")
     outside = here / "outside.csv"
     outside.write_text((here / "labels.csv").read_text().replace(",1,", ",3,"))
@@ -134,40 +109,16 @@ def test_options_for_pairs_and_for_single_answers_are_not_mixed(here):
     cases = {
         (*gate, "old", *rest, "--system", "model_a"): "('model_a' and 'model_b'), each with --system",
         ("rate", scores, *rest, "--system", "model_b"): "('model_a' and 'model_b'), each with --system",
-        (
-            "rate",
-            scores,
-            *rest,
-            "--system",
-            "model_a",
-            "--system",
-            "model_a",
-        ): "model_a, model_a cannot name the systems",
-        (
-            "rate",
-            scores,
-            *rest,
-            *TWICE,
-            "--system",
-            "prompt",
-        ): "model_a, model_b, prompt cannot name the systems",
-        (
-            "rate",
-            scores,
-            *of_single,
-            "--system",
-            "model",
-            "--system",
-            "maker",
-        ): "each item has one answer; give one column",
+        ("rate", scores, *rest, *TWICE[:2], *TWICE[:2]): "model_a, model_a cannot name the systems",
+        ("rate", scores, *rest, *TWICE, "--system", "prompt"): "model_a, model_b, prompt cannot name the systems",
+        ("rate", scores, *of_single, *makers): "each item has one answer; give one column",
         (*gate, "third", *rest, *TWICE): "no pair has the system 'third'; choose from new, old",
         ("rate", *of_outside): "a label of a pair must lie between 0",
         ("gate", "demo", "new", "--against", "old", "--workspace", here, *rest): "--items applies only to tables",
     }
     for words, sentence in cases.items():
-        code, printed = care(*words)
-        assert (code, sentence in printed) == (2, True), (words, printed)
-    assert care("rate", *of_outside, "--label-bounds", 0, 3)[0] == 0
+        assert sentence in typed_line(*words, code=2)
+    typed_line("rate", *of_outside, "--label-bounds", 0, 3)
 
 
 FILES = (
@@ -218,16 +169,13 @@ def test_a_template_that_prefers_the_second_answer_names_the_better_system_too(t
         (folder / "testsets" / "pairs.yaml").write_text(FILES + "prompt: preference\n")
         (folder / "care.yaml").write_text("fit: {resamples: 0}\ncanary: {items: 0}\nlabels: {pairs: labels.csv}\n")
         assert not run(folder).failures
-    code, printed = care("gate", "pairs", "new", "--against", "old", "--workspace", folder)
-    assert (code, "new against old: better" in printed) == (0, True), printed
+    assert "new against old: better" in typed_line("gate", "pairs", "new", "--against", "old", "--workspace", folder)
     for prompt in ("prompt: preference\n", ""):  # without it three judges still ask by templates of their own
         (folder / "testsets" / "pairs.yaml").write_text(FILES + prompt)
         for columns in ((), ("--system", "left", "--system", "right")):
-            code, printed = care("rate", "pairs", "--workspace", folder, "--json", *columns)
-            assert (code, '"system": "new"' in printed) == (0, True), printed
+            assert '"system": "new"' in typed_line("rate", "pairs", "--workspace", folder, "--json", *columns)
     for column, sentence in (("maker", "no item has a value in the column 'maker'"), ("left", "the items are pairs")):
-        code, printed = care("rate", "pairs", "--workspace", folder, "--system", column)
-        assert (code, sentence in printed) == (2, True), printed
+        assert sentence in typed_line("rate", "pairs", "--workspace", folder, "--system", column, code=2)
 
 
 @pytest.mark.slow
@@ -244,8 +192,7 @@ def test_a_prompt_does_not_reverse_recorded_scores(two_systems):
     spec.write_text(recorded + "prompt: preference\n")
     wrong = "a high recorded score means that the left answer is better, but a high score by the template 'preference'"
     assert wrong in "".join(run(folder).failures.values())
-    code, printed = care("doctor", "--workspace", folder)
-    assert (code > 0, wrong in " ".join(printed.replace("│", "").split())) == (True, True), printed
+    assert wrong in typed_line("doctor", "--workspace", folder, code=1)
     assert query(folder, ESTIMATES) == published
     spec.write_text(recorded)
     run(folder)

@@ -1,18 +1,8 @@
 """Tests of the report on judges that the verdict of a table recommends."""
 
-import csv
 import random
 
-from typer.testing import CliRunner
-
-from orchestration.cli.app import app
-
-
-def care(*words):
-    """Run a command; return the exit code, and all output on one line."""
-    done = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done.exit_code, " ".join(done.output.split())
+from tests.support.workspaces import typed_line, write_table
 
 
 def write(path, scored, labelled=30):
@@ -21,12 +11,8 @@ def write(path, scored, labelled=30):
     quality = [rng.gauss(0, 1) for _ in range(120)]
     rows = [[f"q{k}", *(score(q + rng.gauss(0, 0.5)) for score in scored.values())] for k, q in enumerate(quality)]
     labels = [[f"q{k}", int(q > 0), "random"] for k, q in enumerate(quality[:labelled])]
-    for name, table in (
-        (path, [["item_id", *scored], *rows]),
-        ("labels.csv", [["item_id", "label", "drawn"], *labels]),
-    ):
-        with (path.parent / name).open("w", newline="") as file:
-            csv.writer(file).writerows(table)
+    write_table(path, ["item_id", *scored], rows)
+    write_table(path.parent / "labels.csv", ["item_id", "label", "drawn"], labels)
 
 
 def test_one_cut_reports_on_the_judges_of_its_scale(tmp_path, monkeypatch):
@@ -38,11 +24,10 @@ def test_one_cut_reports_on_the_judges_of_its_scale(tmp_path, monkeypatch):
         lambda q: round(1 / (1 + 2.72**-q), 3),
     )
     write(tmp_path / "scores.csv", {"ann": grade, "bob": grade, "two words": percent, "dan": share, "eve": share})
-    assert "--cut VALUE --of JUDGE`; JUDGE is the name of a judge" in care("fit", "scores.csv", "--intervals", 0)[1]
+    assert "--cut VALUE --of JUDGE`; JUDGE is the name of a judge" in typed_line("fit", "scores.csv", "--intervals", 0)
     report = ("judges", "report", "scores.csv", "--labels", "labels.csv")
-    printed = care(*report, "--cut", 3)[1]
+    printed = typed_line(*report, "--cut", 3)
     assert [f"can {name} approve" in printed for name in ("ann", "bob", "dan", "two words", "panel")] == [1, 1, 0, 0, 0]
     assert "no report on panel: the judges use different scales" in printed
     assert "do not fit the cut 3; report on this judge with --of 'two words' --cut VALUE" in printed
-    code, printed = care(*report, "--of", "two words", "--cut", 60)
-    assert (code, "can two words approve" in printed) == (0, True), printed
+    assert "can two words approve" in typed_line(*report, "--of", "two words", "--cut", 60)

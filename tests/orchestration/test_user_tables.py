@@ -9,16 +9,9 @@ import shlex
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
-from orchestration.cli.app import app
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import care as run_care
-from tests.support.workspaces import make, query
-
-
-def care(*words):
-    return CliRunner().invoke(app, [str(word) for word in words])
+from tests.support.workspaces import care, make, query, typed, typed_line
 
 
 @pytest.fixture
@@ -37,18 +30,18 @@ def estimates(folder):
     return found
 
 
-def output_with_verdict(result, folder):
-    """Return a command's output, after a check that fit.json and page have the same verdict."""
-    assert result.exit_code == 0, result.output
+def fitted(folder, *words):
+    """Fit with these words, check that output, fit.json and page have the same verdict, and return the output."""
+    printed = typed("fit", *words)
     sentence = json.loads((folder / "fit.json").read_text())["verdict"]["sentence"]
-    assert sentence in result.stdout
+    assert sentence in printed
     assert sentence in html.unescape((folder / "report.html").read_text())
-    return result.output
+    return printed
 
 
-def advised(result, start):
+def advised(printed, start):
     """Return the verdict's first command with this beginning, without ``care``."""
-    lines = [line.strip() for line in result.stdout.splitlines()]
+    lines = [line.strip() for line in printed.splitlines()]
     return shlex.split(next(line for line in lines if line.startswith(f"care {start}")))[1:]
 
 
@@ -82,13 +75,13 @@ def test_answers_are_found_in_the_table_of_scores_by_common_names(here, rng):
             whole.write(f"q{k},what is it,{answer},{given}\n")
             neighbour.write(f"q{k},what is it,{answer}\n")
             single.write(f"q{k},{given}\n")
-    printed = output_with_verdict(care("fit", table, "--intervals", 0), here / "all-fit")
+    printed = fitted(here / "all-fit", table, "--intervals", 0)
     assert f"response is '{columns[1]}'" in printed
     assert "number of words" in printed
     unseen = re.compile("without texts|The items have no texts")  # where it is clear, and where not
     assert not unseen.search(printed)
-    assert unseen.search(output_with_verdict(care("fit", scores, "--intervals", 0, "--out", "unseen"), here / "unseen"))
-    separate = output_with_verdict(care("fit", scores, "--items", texts, "--intervals", 0), here / "scores-fit")
+    assert unseen.search(fitted(here / "unseen", scores, "--intervals", 0, "--out", "unseen"))
+    separate = fitted(here / "scores-fit", scores, "--items", texts, "--intervals", 0)
     assert f"response is '{columns[1]}'" in separate
     one, other = (estimates(here / name)["care"] for name in ("all-fit", "scores-fit"))
     assert one == pytest.approx(other, abs=1e-12)
@@ -118,9 +111,8 @@ def write_wide(path, rng):
 
 def test_a_wide_table_with_one_judge_on_0_to_100(here, rng):
     quality, columns, blank = write_wide(here / "wide.csv", rng)
-    result = care("fit", "wide.csv", "--intervals", 20)
     folder = here / "wide-fit"
-    printed = output_with_verdict(result, folder)
+    printed = fitted(folder, "wide.csv", "--intervals", 20)
     reported = (
         "judge 'reward' uses the scale 0 to 100 (inferred): its scores are rescaled to the panel's scale, 1 to 10"
     )
@@ -141,23 +133,19 @@ def test_a_wide_table_with_one_judge_on_0_to_100(here, rng):
     np.testing.assert_allclose([found["avg"][f"i{k:03d}"] for k in range(120)], mean, rtol=1e-9)
     assert np.corrcoef([found["care"][f"i{k:03d}"] for k in range(120)], quality)[0, 1] > 0.9
 
-    declared = output_with_verdict(
-        care("fit", "wide.csv", "--scale", 1, 10, "--scale", "reward=0:100", "--out", "declared"), here / "declared"
-    )
+    scales = ("--scale", 1, 10, "--scale", "reward=0:100")
+    declared = fitted(here / "declared", "wide.csv", *scales, "--out", "declared")
     assert "judge 'reward' uses the scale 0 to 100 (declared)" in declared
     assert estimates(here / "declared")["avg"] == pytest.approx(found["avg"])
     fill_labels(folder / "to_label.csv", lambda item: f"{np.clip(quality[int(item[1:])], 1, 10):.1f}")
-    output_with_verdict(care(*advised(result, "fit")), folder)
+    fitted(folder, *advised(printed, "fit")[1:])
     assert json.loads((folder / "fit.json").read_text())["aggregates"]["care"]["labels_used"] > 0
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (
-            ("--scale", "rewad=0:100"),
-            "a scale is declared for 'rewad', which is not a judge; choose from a, b, c, ",
-        ),
+        (("--scale", "rewad=0:100"), "a scale is declared for 'rewad', which is not a judge; choose from a, b, c, "),
         (("--scale", "reward=100"), "--scale 'reward=100' is not a scale; give the lowest and the highest score"),
         (("--scale", "100:0"), "the scale is 100.0 to 0.0; give two numbers, the lowest score first"),
         (("--scale", "reward=7:7"), "the scale is 7.0 to 7.0; give two numbers, the lowest score first"),
@@ -166,9 +154,7 @@ def test_a_wide_table_with_one_judge_on_0_to_100(here, rng):
 )
 def test_an_impossible_scale_is_rejected(here, rng, words, message):
     write_wide(here / "wide.csv", rng)
-    result = care("fit", "wide.csv", *words)
-    assert result.exit_code == 2
-    assert message in " ".join(result.output.split())
+    assert message in typed_line("fit", "wide.csv", *words, code=2)
 
 
 @pytest.mark.slow
@@ -183,9 +169,9 @@ def test_a_wide_table_and_an_asked_judge_with_another_scale_share_a_workspace(tm
         f"{scale}source: {{kind: files, items: items.csv, scores: {{path: wide.csv}}}}\n"
     )
     (folder / "judges" / "long.yaml").write_text("scale: [0, 100]\nengine: {kind: program, program: length}\n")
-    doctor = run_care(folder, "doctor", "--json")
+    doctor = care(folder, "doctor", "--json")
     assert "judge 'reward' uses the scale 0 to 100 (inferred): its scores are rescaled" in doctor
-    run_care(folder, "run")
+    care(folder, "run")
     panel = read_panel(folder)
     assert panel.judges == ("a", "b", "c", "long", "reward")
     want = np.where(blank[:, 3], np.nan, 1 + 0.09 * columns["reward"])
@@ -202,7 +188,7 @@ def test_a_wide_table_and_an_asked_judge_with_another_scale_share_a_workspace(tm
     np.testing.assert_allclose(panel.select_judges(["long"]).values[:, 0], 1 + 0.09 * own, rtol=1e-12)
     answer = [row[0] for row in query(folder, "SELECT estimate FROM aggregates")]
     assert 1 <= min(answer) <= max(answer) <= 10
-    assert "nothing to do" in run_care(folder, "run")
+    assert "nothing to do" in care(folder, "run")
 
 
 def read_panel(folder):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,33 @@ def run(folder: Path, **narrow: str) -> Outcome:
         return run_stale(workspace, instance, **narrow)  # type: ignore[arg-type]
 
 
+def typed(*words: object, code: int = 0) -> str:
+    """Type a command on a wide terminal, check its exit code, and return its output; a refusal is an error only."""
+    result = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"}, catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    assert code != 2 or not result.stdout
+    return result.output
+
+
+def typed_line(*words: object, code: int = 0) -> str:
+    """Type a command, check its exit code, and return its output on one line."""
+    return " ".join(typed(*words, code=code).replace("│", "").split())
+
+
+def typed_json(*words: object, code: int = 0) -> Any:
+    """Type a command with ``--json``, check its exit code, and return the JSON that it prints."""
+    result = CliRunner().invoke(app, [*map(str, words), "--json"], catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return json.loads(result.stdout)
+
+
+def write_table(path: Path, header: Sequence[object], rows: Iterable[Sequence[object]]) -> Path:
+    """Write a CSV file, and return its path."""
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+    return path
+
+
 def care(folder: Path, *words: str, code: int = 0) -> str:
     """Run a command, check its exit code, and return its output."""
     result = CliRunner().invoke(app, [*words, "--workspace", str(folder)])
@@ -114,9 +142,7 @@ def care(folder: Path, *words: str, code: int = 0) -> str:
 
 def care_json(folder: Path, *words: str) -> Any:
     """Return the JSON that a command prints."""
-    result = CliRunner().invoke(app, [*words, "--workspace", str(folder), "--json"])
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+    return typed_json(*words, "--workspace", folder)
 
 
 def summed_by(folder: Path) -> list[object]:
