@@ -145,6 +145,16 @@ def one_run(made_once) -> Path:
 
 
 @pytest.fixture
+def endpoint(monkeypatch):
+    """Start an endpoint that grades every answer 7, and set its key."""
+    from tests.support.openai_server import Server, answer
+
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    with Server(lambda *_: answer("7")) as server:
+        yield server
+
+
+@pytest.fixture
 def workspace_after_run(one_run, tmp_path) -> Path:
     """Return a copy of a small workspace (``tests.support.workspaces.make``) after one run."""
     return shutil.copytree(one_run, tmp_path / "ws", symlinks=True)

@@ -10,7 +10,7 @@ from assets.versions import source_version
 from care_ops.errors import InputError
 from judges.engines.recorded import fingerprints
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import make
+from tests.support.workspaces import make, write_table, write_testset
 
 
 @pytest.fixture
@@ -87,12 +87,15 @@ def test_an_error_is_raised_and_not_cached(file, settled):
 def recorded(tmp_path):
     """Create a workspace with recorded scores of two judges."""
     folder = make(tmp_path / "ws", judges=("length",))
-    rows = [f"i{k},{judge},{k % 7}" for judge in ("a", "b") for k in range(40)]
-    (folder / "scores.csv").write_text("\n".join(["item_id,judge,score", *rows]) + "\n")
-    testset = folder / "testsets" / "one.yaml"
-    testset.write_text(testset.read_text().replace("scale:", "  scores: {path: scores.csv}\nscale:"))
+    rows = [(f"i{k}", judge, k % 7) for judge in ("a", "b") for k in range(40)]
+    write_table(folder / "scores.csv", ("item_id", "judge", "score"), rows)
+    write_testset(folder, source="scores: {path: scores.csv}\n")
     (folder / "data").mkdir()
     return folder
+
+
+def must_not_be_read(*_: object) -> None:
+    raise AssertionError("it has not changed")
 
 
 def test_unchanged_recordings_and_sources_are_not_read_and_keys_stay(recorded, settled, monkeypatch):
@@ -103,10 +106,6 @@ def test_unchanged_recordings_and_sources_are_not_read_and_keys_stay(recorded, s
         assert keys[judge] == effective_spec(first, judge, "one").key(revision), "as without a memory"
     version = source_version(first, "one")
     first.file_hashes.save()
-
-    def must_not_be_read(*_: object) -> None:
-        raise AssertionError("it has not changed")
-
     with monkeypatch.context() as patch:
         patch.setattr("assets.judge_keys.recorded_scores", must_not_be_read)
         patch.setattr("warehouse.testsets.hash_of_file", must_not_be_read)
@@ -130,10 +129,6 @@ def test_items_with_stored_scores_are_not_read_again(recorded, settled, monkeypa
     first = load_workspace(recorded)
     judge_key(first, "a", "one")
     first.file_hashes.save()
-
-    def must_not_be_read(*_: object) -> None:
-        raise AssertionError("it has not changed")
-
     monkeypatch.setattr("assets.sources.read_source", must_not_be_read)
     second = load_workspace(recorded)
     assert judge_key(second, "a", "one") == judge_key(first, "a", "one")

@@ -1,7 +1,5 @@
 """Tests of recorded scores: they are joined by item id, judge by judge, and only new scores are stored."""
 
-import csv
-
 import pytest
 
 from assets.judge_keys import judge_key
@@ -12,7 +10,7 @@ from assets.workspace import FORGOTTEN, forgotten_key
 from care_ops.errors import InputError, JudgeError
 from judges.items import checked_score
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import make
+from tests.support.workspaces import make, read_table, write_table, write_testset
 from warehouse.storage import write_lines
 
 SCALE = (0.0, 10.0)
@@ -22,10 +20,7 @@ SCALE = (0.0, 10.0)
 def recorded(tmp_path):
     """Create a workspace with items and with the recorded scores of judge ``a`` from ``record``."""
     folder = make(tmp_path / "ws", judges=("length",))
-    testset = folder / "testsets" / "one.yaml"
-    testset.write_text(
-        testset.read_text().replace("scale:", "  scores: {path: scores.csv, columns: {response: text}}\nscale:")
-    )
+    write_testset(folder, source="scores: {path: scores.csv, columns: {response: text}}\n")
     record(folder)
     workspace = load_workspace(folder)
     workspace.parts.write_items("one", read_source(workspace, "one"))
@@ -34,15 +29,12 @@ def recorded(tmp_path):
 
 def record(folder, **changed):
     """Write scores in another order than the items: two out of range, two missing, two for another text."""
-    with (folder / "one.csv").open(encoding="utf-8") as file:
-        texts = {row["item_id"]: row["answer"] for row in csv.DictReader(file)}
+    texts = {row["item_id"]: row["answer"] for row in read_table(folder / "one.csv")}
     values = {f"i{k}": str(k % 9 + 0.25) for k in reversed(range(40))} | {"i5": "11", "i6": "-0.5", "i7": "", **changed}
     del values["i8"]
-    rows = [["item_id", "judge", "score", "text"]]
-    for item_id, value in values.items():
-        rows.append([item_id, "a", value, "another text" if item_id in ("i20", "i21") else texts.get(item_id)])
-    with (folder / "scores.csv").open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows(rows)
+    texts |= dict.fromkeys(("i20", "i21"), "another text")
+    rows = [(item_id, "a", value, texts.get(item_id)) for item_id, value in values.items()]
+    write_table(folder / "scores.csv", ("item_id", "judge", "score", "text"), rows)
     return values
 
 
@@ -118,8 +110,7 @@ def test_scores_of_items_that_the_source_filters_out_are_permitted(recorded):
 
 
 def test_a_judge_without_a_score_file_is_refused(recorded):
-    testset = recorded / "testsets" / "one.yaml"
-    testset.write_text(testset.read_text().replace("  scores: {path: scores.csv, columns: {response: text}}\n", ""))
+    write_testset(recorded)
     (recorded / "judges" / "a.yaml").write_text("engine: {kind: recorded, column: a}\n")
     with pytest.raises(JudgeError, match="no score file"):
         store(recorded)

@@ -5,7 +5,6 @@ The tests read the page as a person does; the correct label of an item follows f
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shlex
@@ -14,9 +13,8 @@ import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
-from typer.testing import CliRunner
 
-from orchestration.cli.app import app
+from tests.support.workspaces import read_table, typed_line, write_table
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -31,23 +29,6 @@ NASTY = {
 }
 
 
-def write(path, header, rows):
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([header, *rows])
-
-
-def rows_of(path):
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        return list(csv.DictReader(file))
-
-
-def care(*words):
-    """Run a command that must succeed, and return its output on one line."""
-    result = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return " ".join(result.output.split())
-
-
 def good(number):
     """Return the correct label of answer ``number``."""
     return int(number % 3 != 0)
@@ -58,14 +39,14 @@ def folder(tmp_path):
     """Write answers of two systems, whose texts do not name the system, and scores of five judges."""
     rng = np.random.default_rng(0)
     rows = [(f"i{k:02}", f"question {k}", f"answer {k}", f"secret-model-{k % 2}") for k in range(N)]
-    write(tmp_path / "items.csv", ("item_id", "prompt", "response", "model"), rows)
+    write_table(tmp_path / "items.csv", ("item_id", "prompt", "response", "model"), rows)
     scores = [(f"i{k:02}", *np.round(good(k) + rng.normal(size=5), 3)) for k in range(N)]
-    write(tmp_path / "scores.csv", ("item_id", *"abcde"), scores)
+    write_table(tmp_path / "scores.csv", ("item_id", *"abcde"), scores)
     return tmp_path
 
 
 def label(folder, *words, items="items.csv"):
-    return care("label", "--items", folder / items, "--out", folder / "labels.csv", *words)
+    return typed_line("label", "--items", folder / items, "--out", folder / "labels.csv", *words)
 
 
 @pytest.fixture
@@ -133,7 +114,7 @@ def test_a_colleague_s_labels_come_back_through_a_reload_an_undo_and_a_skip(fold
     expect(page.get_by_role("status")).to_have_text("4 of 20 labelled, 1 skipped")
     assert page.get_by_label("Your name").is_hidden(), "asked once"
     assert number_on(page) == before, "a skipped one comes again at the end"
-    half = rows_of(saved(page, folder, "half.csv"))
+    half = read_table(saved(page, folder, "half.csv"))
     assert sum(bool(row["label"]) for row in half) == 4
     while page.locator("#texts section").count():
         number = number_on(page)
@@ -145,8 +126,8 @@ def test_a_colleague_s_labels_come_back_through_a_reload_an_undo_and_a_skip(fold
     assert number_on(page) == skipped
     page.keyboard.press("yn"[not good(skipped)])
 
-    rows = rows_of(saved(page, folder, "page-labelled.csv"))
-    waiting = rows_of(folder / "labels.csv")
+    rows = read_table(saved(page, folder, "page-labelled.csv"))
+    waiting = read_table(folder / "labels.csv")
     assert list(rows[0]) == list(waiting[0]), "the columns of a file of labels"
     assert [row["item_id"] for row in rows] == [row["item_id"] for row in waiting], "the order of the terminal"
     deserved = {f"i{k:02}": str(good(k)) for k in range(N)}
@@ -155,10 +136,10 @@ def test_a_colleague_s_labels_come_back_through_a_reload_an_undo_and_a_skip(fold
 
     typed = re.search(r"the table with: (care label .*)$", output)[1]
     assert f"--import {folder / 'page-labelled.csv'}" in typed
-    assert "20 labels and 0 second labels imported; 20 of 20 labelled" in care(*shlex.split(typed)[1:])
-    kept = rows_of(folder / "labels.csv")
+    assert "20 labels and 0 second labels imported; 20 of 20 labelled" in typed_line(*shlex.split(typed)[1:])
+    kept = read_table(folder / "labels.csv")
     assert [(row["label"], row["rater"]) for row in kept] == [(row["label"], row["rater"]) for row in rows]
-    fitted = care("fit", folder / "scores.csv", "--labels", folder / "page-labelled.csv", "--out", folder / "fit")
+    fitted = typed_line("fit", folder / "scores.csv", "--labels", folder / "page-labelled.csv", "--out", folder / "fit")
     assert "20 labels of 20 items: 20 drawn at random" in fitted
 
 
@@ -184,7 +165,7 @@ def test_no_text_of_an_item_is_run_and_each_is_shown_unchanged(folder, opened, t
         page.get_by_role("button", name="yes" if k % 2 else "no", exact=True).click()
     assert page.evaluate("window.harm") is None
     assert [url for url in asked if not url.startswith(("data:", "blob:"))] == [(folder / "page.html").as_uri()]
-    rows = rows_of(saved(page, folder, "page-labelled.csv"))
+    rows = read_table(saved(page, folder, "page-labelled.csv"))
     assert {row["item_id"] for row in rows} == {line["item_id"] for line in lines}
     assert {row["rater"] for row in rows} == {'Ann "the, <b>reader</b>"'}
     assert "6 labels and" in label(folder, "--import", folder / "page-labelled.csv", items="items.jsonl")
@@ -200,7 +181,7 @@ def test_no_text_of_an_item_is_run_and_each_is_shown_unchanged(folder, opened, t
 
 def write_pairs(folder):
     pairs = [(f"p{k}", f"question {k}", "first " * 40, "second " * 40, "model x", "model y") for k in range(3)]
-    write(folder / "pairs.csv", ("item_id", "prompt", "response_a", "response_b", "model_a", "model_b"), pairs)
+    write_table(folder / "pairs.csv", ("item_id", "prompt", "response_a", "response_b", "model_a", "model_b"), pairs)
     return "pairs.csv"
 
 
@@ -236,7 +217,7 @@ def test_the_page_is_used_by_keyboard_and_announces_what_happens(folder, opened)
     page.get_by_label("Your name").fill("bob")
     page.keyboard.press("Enter")
     page.keyboard.press("y")
-    rows = rows_of(saved(page, folder, "page-labelled.csv"))
+    rows = read_table(saved(page, folder, "page-labelled.csv"))
     assert [(row["label"], row["rater"]) for row in rows] == [("1", "sunny"), ("0", "sunny"), ("1", "bob")]
 
 

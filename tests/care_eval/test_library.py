@@ -13,11 +13,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import care_eval
 from assets.report.items import label_rows
-from orchestration.cli.app import app
+from tests.support.workspaces import typed_line
 
 JUDGES = ("gpt", "claude", "qwen", "noise")
 
@@ -93,14 +92,10 @@ def test_the_library_and_the_command_give_the_same_digits(wide, items, tmp_path)
     items.to_csv(tmp_path / "items.csv", index=False)
     words = ["fit", "scores.csv", "--items", "items.csv", "--scale", "0", "10", "--gamma", "2", "--seed", "3"]
     paths = [str(tmp_path / word) if word.endswith(".csv") else word for word in words]
-    done = CliRunner().invoke(app, [*paths, "--intervals", "20", "--out", str(tmp_path / "command")])
-    assert done.exit_code == 0, done.output
-    below = str(tmp_path / "scores.csv" / "out")
-    refused = CliRunner().invoke(app, [*paths, "--intervals", "0", "--out", below])
-    assert (refused.exit_code, f"{below}: the folder cannot be created" in " ".join(refused.output.split())) == (
-        2,
-        True,
-    )
+    typed_line(*paths, "--intervals", 20, "--out", tmp_path / "command")
+    below = tmp_path / "scores.csv" / "out"
+    refused = typed_line(*paths, "--intervals", 0, "--out", below, code=2)
+    assert f"{below}: the folder cannot be created" in refused
     result = care_eval.fit(wide, items=items, scale=(0, 10), gamma=2.0, seed=3, intervals=20)
     assert result.save(tmp_path / "library") == tmp_path / "library"
     for name in ("aggregates.parquet", "judges.parquet"):

@@ -21,19 +21,17 @@ from judges.pool import Pool
 from judges.spec import OpenAIEngine
 from orchestration.workspace import load_workspace
 from tests.support.openai_server import Server, answer
-from tests.support.workspaces import make, run
+from tests.support.workspaces import make, run, write_api_judge
 from warehouse import storage
 
 N = 40
-PRICES = "price_in: 1.0, price_cached: 1.0, price_out: 5.0"
+PRICES = {"price_in": 1.0, "price_cached": 1.0, "price_out": 5.0}
 """Half of the server's prices."""
 
 
 @pytest.fixture
-def server(monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    with Server(lambda *_: answer("7")) as server:
-        yield server
+def server(endpoint):
+    return endpoint
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +49,9 @@ def folder(made, tmp_path, server):
     return folder
 
 
-def write(folder, server, batch="true", more="", prices=PRICES):
-    (folder / "judges" / "api.yaml").write_text(
-        f"engine: {{kind: openai, base_url: '{server.url}', model: judge-1, template: quality, scoring: text, "
-        f"batch: {batch}, retries: 0, {prices}{more}}}\nbatch_size: 10\n"
-    )
+def write(folder, server, *, batch=True, **more):
+    options = {"scoring": "text", "batch": batch, "retries": 0, **PRICES, **more}
+    write_api_judge(folder, server.url, judge="batch_size: 10\n", **options)
 
 
 def ask(folder):
@@ -278,9 +274,7 @@ def test_a_pair_of_which_half_came_pays_that_half_once(tmp_path, server):
         "prompt: preference\nscale: [-3, 3]\n"
     )
     assert not run(folder, selection="items").failures
-    (folder / "judges" / "api.yaml").write_text(
-        f"engine: {{kind: openai, base_url: '{server.url}', model: judge-1, scoring: text, batch: true, {PRICES}}}\n"
-    )
+    write_api_judge(folder, server.url, template="preference", scoring="text", batch=True, **PRICES)
     server.say = lambda *_: answer("4")
     ask(folder)
     (batch,) = sent(folder)
@@ -321,7 +315,7 @@ def test_files_are_split(folder, server, monkeypatch):
 
 
 def test_the_highest_cost_of_a_file_is_reserved_before_it_is_sent(folder, server):
-    write(folder, server, more=", spend_limit: 0.004")
+    write(folder, server, spend_limit=0.004)
     with pytest.raises(JudgeError, match="spend_limit in its file"):
         ask(folder)
     (batch,) = sent(folder)
@@ -341,7 +335,7 @@ def test_the_highest_cost_of_a_file_is_reserved_before_it_is_sent(folder, server
 
 
 def test_requests_that_were_never_answered_teach_nothing_about_the_model(folder, server):
-    write(folder, server, more=", spend_limit: 0.00001")
+    write(folder, server, spend_limit=0.00001)
     with pytest.raises(JudgeError, match="spend_limit in its file"):
         ask(folder)
     assert server.requests == []
@@ -358,7 +352,7 @@ def test_an_endpoint_without_batches_is_reported(folder, server):
     with pytest.raises(JudgeError, match=r"HTTP 404 for POST /files .*remove `batch` from the judge's file"):
         ask(folder)
     assert sent(folder) == []
-    write(folder, server, batch="false")
+    write(folder, server, batch=False)
     ask(folder)
     assert statuses(folder) == {"ok": N}
     assert set(server.paid.values()) == {1}, "the judge is the same, and pays nothing again"
@@ -366,7 +360,7 @@ def test_an_endpoint_without_batches_is_reported(folder, server):
 
 def test_a_judge_that_no_longer_asks_by_files_waits_for_the_open_one(folder, server):
     ask(folder)
-    write(folder, server, batch="false")
+    write(folder, server, batch=False)
     ask(folder)
     assert len(server.requests) == 1
     server.work()
@@ -403,7 +397,7 @@ def test_a_damaged_record_of_a_batch_is_not_paid_again(folder, server):
 
 def test_a_changed_judge_bills_the_open_batch_and_asks_again(folder, server):
     ask(folder)
-    write(folder, server, more=", reasoning_effort: low")
+    write(folder, server, reasoning_effort="low")
     server.work()
     ask(folder)
     assert billed(folder)["tokens_in"] == server.tokens[0]
@@ -425,7 +419,7 @@ def test_prices_of_files_are_half_of_the_tables_by_default(server):
 
 
 def test_repeats_are_separate_lines_and_the_score_is_their_mean(folder, server):
-    write(folder, server, more=", repeats: 3")
+    write(folder, server, repeats=3)
     ask(folder)
     count = questions(folder)
     (batch,) = sent(folder)

@@ -4,7 +4,6 @@ A stand-in for ``gh`` records its arguments. The tests replace expressions ``${{
 the event.
 """
 
-import csv
 import json
 import os
 import re
@@ -17,6 +16,7 @@ import pytest
 import yaml
 
 from orchestration.cli.rate import NOT_ENOUGH, REGRESSION
+from tests.support.workspaces import write_table as write
 
 ROOT = Path(__file__).parents[2]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
@@ -43,11 +43,6 @@ printf '#!/bin/sh\\nprintf "%%s\\\\n" "$@" >> "{record}/pip.txt"\\n' > "$3/bin/p
 chmod +x "$3/bin/python"
 """
 """Replacement for Python that uses the environment of the tests."""
-
-
-def write(path, header, rows):
-    with path.open("w", newline="") as file:
-        csv.writer(file).writerows([header, *rows])
 
 
 @pytest.fixture

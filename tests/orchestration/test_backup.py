@@ -5,21 +5,12 @@ import tarfile
 from io import BytesIO
 
 import pytest
-from typer.testing import CliRunner
 
 from assets.state.backup import REBUILT
-from orchestration.cli.app import app
 from orchestration.workspace import read_settings
-from tests.support.workspaces import QUICK, care, query, run, score_rows
+from tests.support.workspaces import QUICK, care, query, run, score_rows, typed_line, write_table
 
 ESTIMATES = "SELECT aggregator, item_id, round(estimate, 9) FROM latest_aggregates ORDER BY ALL"
-
-
-def typed(*words, code=0):
-    """Run a command without a workspace, and return its output."""
-    result = CliRunner().invoke(app, [*words], terminal_width=200)
-    assert result.exit_code == code, result.output
-    return " ".join(result.output.split())
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +29,9 @@ def test_restore_check_reads_the_whole_backup_and_leaves_no_files(copied, tmp_pa
     workspace, file = copied
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     before = {path: path.stat().st_mtime_ns for path in workspace.parent.rglob("*")}
-    shown = typed("admin", "restore", str(file), "--check")
+    shown = typed_line("admin", "restore", file, "--check")
     (items,), (scores,) = (query(workspace, f"SELECT count(*) FROM {table}") for table in ("items", "scores"))
-    assert f"one │ {items[0]} │ {scores[0]} │" in shown
+    assert f"one {items[0]} {scores[0]} " in shown
     assert "can be restored" in shown
     assert not [*tmp_path.iterdir()]
     assert {path: path.stat().st_mtime_ns for path in workspace.parent.rglob("*")} == before
@@ -49,10 +40,10 @@ def test_restore_check_reads_the_whole_backup_and_leaves_no_files(copied, tmp_pa
 def test_a_restored_workspace_has_its_data_in_its_own_folder(copied, tmp_path):
     """The data may have been in a store, which the copy must not use."""
     workspace, file = copied
-    typed("admin", "restore", str(file), str(tmp_path / "back"))
+    typed_line("admin", "restore", file, tmp_path / "back")
     assert read_settings(tmp_path / "back").data == "data"
     assert score_rows(tmp_path / "back") == score_rows(workspace)
-    assert "is not empty" in typed("admin", "restore", str(file), str(tmp_path / "back"), code=2)
+    assert "is not empty" in typed_line("admin", "restore", file, tmp_path / "back", code=2)
 
 
 @pytest.mark.parametrize("pattern", ["data/parts/scores/*/*/*.parquet", "data/parts/fits/*/fit=*.parquet"])
@@ -67,7 +58,7 @@ def test_restore_check_finds_a_damaged_part_in_a_backup(copied, tmp_path, patter
     damaged.write_bytes(content)
     with tarfile.open(tmp_path / "rotten.tar", "w") as archive:
         archive.add(unpacked, arcname=".")
-    shown = typed("admin", "restore", str(tmp_path / "rotten.tar"), "--check", code=1)
+    shown = typed_line("admin", "restore", tmp_path / "rotten.tar", "--check", code=1)
     assert "is incomplete or damaged" in shown
     assert damaged.name in shown.replace(" ", "")
 
@@ -79,7 +70,7 @@ def test_a_truncated_backup_is_reported(copied, tmp_path, cut):
     ends = (0, member.offset_data + member.size // 2, member.offset, member.offset + 100)[cut]
     (tmp_path / "half.tar").write_bytes(copied[1].read_bytes()[:ends])
     for where in ("--check", str(tmp_path / "back"), str(tmp_path / "back")):
-        shown = typed("admin", "restore", str(tmp_path / "half.tar"), where, code=2)
+        shown = typed_line("admin", "restore", tmp_path / "half.tar", where, code=2)
         assert "half.tar" in shown
         assert "a backup of a workspace" in shown or "complete backup of a workspace" in shown, (
             "and not that the folder is not empty"
@@ -88,26 +79,25 @@ def test_a_truncated_backup_is_reported(copied, tmp_path, cut):
 
 def test_restore_check_names_a_file_outside_of_the_workspace(tmp_path):
     """`care init --from` uses such files, which a backup does not contain."""
-    table = tmp_path / "table.csv"
-    rows = (f"q{k},{k % 7},{k % 5},{k % 7 + k % 2},{(k + 1) % 7}" for k in range(40))
-    table.write_text("\n".join(["id,ann,bob,cyd,dot", *rows]) + "\n")
-    typed("init", str(tmp_path / "ws"), "--from", str(table))
+    rows = ((f"q{k}", k % 7, k % 5, k % 7 + k % 2, (k + 1) % 7) for k in range(40))
+    table = write_table(tmp_path / "table.csv", ("id", "ann", "bob", "cyd", "dot"), rows)
+    typed_line("init", tmp_path / "ws", "--from", str(table))
     reported = " ".join(care(tmp_path / "ws", "admin", "backup", str(tmp_path / "mine.tar")).split())
     assert f"files outside of {tmp_path / 'ws'} are not in the backup; keep copies of them: {table}" in reported
     assert f"care admin restore {tmp_path / 'mine.tar'} {tmp_path} --check" in reported
     before = sorted(tmp_path.iterdir())
-    shown = typed("admin", "restore", str(tmp_path / "mine.tar"), str(tmp_path), "--check")
+    shown = typed_line("admin", "restore", tmp_path / "mine.tar", tmp_path, "--check")
     assert "can be restored" in shown, "it is still there"
     assert sorted(tmp_path.iterdir()) == before
     table.unlink()
-    shown = typed("admin", "restore", str(tmp_path / "mine.tar"), "--check", code=1)
+    shown = typed_line("admin", "restore", tmp_path / "mine.tar", "--check", code=1)
     assert "table.csv: no such file" in shown
     assert "A backup has only the files in the workspace's folder" in shown
 
 
 def test_restore_needs_a_folder_or_check(copied, tmp_path):
-    assert "--check" in typed("admin", "restore", str(copied[1]), code=2)
-    assert "is not a folder" in typed("admin", "restore", str(copied[1]), str(tmp_path / "missing"), "--check", code=2)
+    assert "--check" in typed_line("admin", "restore", copied[1], code=2)
+    assert "is not a folder" in typed_line("admin", "restore", copied[1], tmp_path / "missing", "--check", code=2)
 
 
 @pytest.mark.parametrize(
@@ -135,8 +125,8 @@ def test_restoring_a_backup_never_opens_the_original_data(tmp_path, monkeypatch,
     drills.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(drills))
     before = {path: path.stat().st_mtime_ns for path in [tmp_path / "live", elsewhere]}
-    assert "can be restored" in typed("admin", "restore", str(tmp_path / "mine.tar"), "--check")
-    typed("admin", "restore", str(tmp_path / "mine.tar"), str(tmp_path / "back"))
+    assert "can be restored" in typed_line("admin", "restore", tmp_path / "mine.tar", "--check")
+    typed_line("admin", "restore", tmp_path / "mine.tar", tmp_path / "back")
     assert read_settings(tmp_path / "back").data == "data"
     after = {path: path.stat().st_mtime_ns for path in [tmp_path / "live", elsewhere]}
     assert after == before
@@ -145,7 +135,7 @@ def test_restoring_a_backup_never_opens_the_original_data(tmp_path, monkeypatch,
 def test_a_compressed_backup_is_rejected(copied, tmp_path):
     with tarfile.open(copied[1]) as plain, tarfile.open(tmp_path / "mine.tar.gz", "w:gz") as packed:
         packed.addfile(plain.getmember("care.yaml"), plain.extractfile("care.yaml"))
-    shown = typed("admin", "restore", str(tmp_path / "mine.tar.gz"), "--check", code=2)
+    shown = typed_line("admin", "restore", tmp_path / "mine.tar.gz", "--check", code=2)
     assert "uncompressed" in shown
 
 
@@ -162,7 +152,7 @@ def test_a_restored_workspace_has_the_same_estimates_and_asks_no_judge(workspace
         names = archive.getnames()
     assert not [name for name in names if name.startswith((".venv", *(f"data/{made}" for made in REBUILT)))]
     restored = tmp_path / "restored"
-    typed("admin", "restore", str(file), str(restored))
+    typed_line("admin", "restore", file, restored)
     outcome = run(restored)
     assert not outcome.failures
     assert score_rows(restored) == scores, "no judge was asked"

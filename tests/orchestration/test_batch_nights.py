@@ -10,23 +10,19 @@ from assets.report.names import page_name
 from assets.report.staleness import LOOK_EVERY_S
 from orchestration.plan import Cursor, find_stale
 from orchestration.workspace import load_workspace
-from tests.support.openai_server import Server, answer
-from tests.support.workspaces import care, care_json, make, query, ran, run
+from tests.support.openai_server import answer
+from tests.support.workspaces import care, care_json, make, query, ran, run, write_api_judge
 
 N = 40
 ASKING = ("judge_inference", "api")
 
 
 @pytest.fixture
-def nightly_run(tmp_path, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
+def nightly_run(tmp_path, endpoint):
     folder = make(tmp_path / "ws", ("length", "thoroughness", "conciseness"), N)
-    with Server(lambda text, _: answer(str(1 + len(text) % 9))) as server:
-        (folder / "judges" / "api.yaml").write_text(
-            f"engine: {{kind: openai, base_url: '{server.url}', model: judge-1, template: quality, scoring: text, "
-            "batch: true, price_in: 1.0, price_out: 5.0}\n"
-        )
-        yield folder, server
+    endpoint.say = lambda text, _: answer(str(1 + len(text) % 9))
+    write_api_judge(folder, endpoint.url, scoring="text", batch=True, price_in=1.0, price_out=5.0)
+    return folder, endpoint
 
 
 @pytest.mark.slow
@@ -60,9 +56,8 @@ def test_one_run_sends_a_batch_and_another_collects_it(nightly_run):
     assert ran(outcome, "scores") == ["api|one"]
     assert {row["judge"]: row["state"] for row in care_json(folder, "status")}["api"] == f"{N} / {N}"
     assert set(server.paid.values()) == {1}
-    ((dollars, tokens, forecast),) = query(
-        folder, "SELECT dollars, tokens_in, forecast_dollars FROM bills WHERE judge = 'api'"
-    )
+    bill = "SELECT dollars, tokens_in, forecast_dollars FROM bills WHERE judge = 'api'"
+    ((dollars, tokens, forecast),) = query(folder, bill)
     assert tokens == server.tokens[0]
     assert dollars == pytest.approx((server.tokens[0] * 1.0 + server.tokens[1] * 5.0) / 1e6)
     assert 0 < forecast < 10 * dollars

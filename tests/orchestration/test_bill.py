@@ -16,7 +16,7 @@ from judges.spec import OpenAIEngine
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
 from tests.support.endpoints import Vendor, number_of, reasoning_model
-from tests.support.workspaces import care, care_json, make, query, run
+from tests.support.workspaces import care, care_json, make, query, run, write_api_judge
 
 N = 40
 PRICES = {"thinker": (3.0, 0.3, 15.0), "cached": (2.0, 0.5, 8.0), "stormy": (1.0, 1.0, 4.0)}
@@ -78,21 +78,12 @@ def panel(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     folder = make(tmp_path / "ws", ("length",), N)
     with ExitStack() as stack:
-        servers = {
-            name: stack.enter_context(Books(behave))
-            for name, behave in (("thinker", thinking), ("cached", remembering), ("stormy", stormy))
-        }
+        behaviours = {"thinker": thinking, "cached": remembering, "stormy": stormy}
+        servers = {name: stack.enter_context(Books(behave)) for name, behave in behaviours.items()}
         for name, server in servers.items():
-            write_judge(folder, name, server)
+            prices = dict(zip(("price_in", "price_cached", "price_out"), PRICES[name], strict=True))
+            write_api_judge(folder, server.url, name, scoring="text", **prices)
         yield folder, servers
-
-
-def write_judge(folder, name, server, more=""):
-    read, cached, written = PRICES[name]
-    (folder / "judges" / f"{name}.yaml").write_text(
-        f"engine: {{kind: openai, base_url: '{server.url}', model: judge-1, template: quality, scoring: text, "
-        f"price_in: {read}, price_cached: {cached}, price_out: {written}{more}}}\n"
-    )
 
 
 def test_the_recorded_costs_equal_those_of_the_server(panel):

@@ -19,7 +19,7 @@ from orchestration.plan import Cursor, find_stale
 from orchestration.requests import request_stale
 from orchestration.workspace import load_workspace
 from tests.support.openai_server import Server, answer
-from tests.support.workspaces import JUDGES, QUICK, care, run, score_rows
+from tests.support.workspaces import JUDGES, QUICK, add_column, care, run, score_rows, write_api_judge, write_testset
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +34,9 @@ def first_run(one_run, tmp_path_factory):
     server = Server(say)
     folder = shutil.copytree(one_run, tmp_path_factory.mktemp("canary") / "ws", symlinks=True)
     (folder / "care.yaml").write_text(QUICK + "canary: {items: 20}\nalerts: {file: alerts.jsonl}\n")
-    lines = (folder / "one.csv").read_text().splitlines()
-    named = [f"{line},{'new' if k % 2 else 'old'}" for k, line in enumerate(lines[1:])]
-    (folder / "one.csv").write_text("\n".join([f"{lines[0]},model", *named]) + "\n")
-    testset = folder / "testsets" / "one.yaml"
-    testset.write_text(testset.read_text() + "systems: [model]\n")
-    engine = f"{{kind: openai, base_url: '{server.url}', model: judge-1, template: quality}}"
-    (folder / "judges" / "api.yaml").write_text(f"engine: {engine}\nscale: [0, 10]\n")
+    add_column(folder / "one.csv", "model", ("old", "new"))
+    write_testset(folder, rest="scale: [0, 10]\nsystems: [model]\n")
+    write_api_judge(folder, server.url, judge="scale: [0, 10]\n")
     with pytest.MonkeyPatch.context() as patch, server:
         patch.setenv("OPENAI_API_KEY", "sk-secret")
         assert not run(folder).failures

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from assets.state.repair import verify_some
-from orchestration.cli.app import app
 from orchestration.instance import dagster_home
 from orchestration.workspace import load_workspace
 from tests.support.damage import DAMAGES, make_small, try_damage, undisturbed
 from tests.support.faults import State
-from tests.support.openai_server import Server, answer
-from tests.support.workspaces import make, query, run
+from tests.support.workspaces import doctor_rows, make, query, run, typed_line, write_api_judge
 
 ESTIMATES = (
     "SELECT DISTINCT i.item_id, f.aggregator, a.estimate FROM latest_fits f "
@@ -25,9 +21,8 @@ ESTIMATES = (
 
 def doctor(folder: Path, *options: str) -> list[tuple[str, str]]:
     """Return state and message of `care doctor` for the files of a workspace."""
-    result = CliRunner().invoke(app, ["doctor", "--workspace", str(folder), "--json", *options])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return [(row["state"], row["what"]) for row in json.loads(result.stdout) if row["check"] in ("file", "files")]
+    rows = [row for row in doctor_rows(folder, *options) if row["check"] in ("file", "files")]
+    return [(row["state"], row["what"]) for row in rows]
 
 
 def when_written(folder: Path) -> dict[Path, int]:
@@ -84,9 +79,8 @@ def test_a_damaged_dagster_storage_is_moved_away_and_no_judge_is_asked_again(wor
     home = workspace_after_run / "data" / "dagster"
     DAMAGES["head"](home / "history" / "runs.db")
     DAMAGES["emptied"](home / "schedules" / "schedules.db")
-    result = CliRunner().invoke(app, ["run", "--workspace", str(workspace_after_run)])
-    assert result.exit_code == 1
-    assert "`care doctor --repair` moves it away" in result.output.replace("\n", " ")
+    printed = typed_line("run", "--workspace", workspace_after_run, code=1)
+    assert "`care doctor --repair` moves it away" in printed
     rows = doctor(workspace_after_run)
     assert [state for state, _ in rows] == ["fails"]
     assert all(name in rows[0][1] for name in ("runs.db", "schedules.db", "`care doctor --repair`"))
@@ -108,16 +102,11 @@ def test_damaged_dagster_settings_are_rewritten(tmp_path, damage):
 
 
 @pytest.fixture
-def paid(workspace_after_run, monkeypatch):
+def paid(workspace_after_run, endpoint):
     """Run a workspace with a paid judge behind an address; return the workspace and the server."""
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    server = Server(lambda _, __: answer("7"))
-    engine = f"{{kind: openai, base_url: '{server.url}', model: judge-1, template: quality, retries: 0}}"
-    (workspace_after_run / "judges" / "api.yaml").write_text(f"engine: {engine}\nbatch_size: 20\n")
+    write_api_judge(workspace_after_run, endpoint.url, judge="batch_size: 20\n", retries=0)
     assert not run(workspace_after_run).failures
-    yield workspace_after_run, server
-    server.shutdown()
-    server.server_close()
+    return workspace_after_run, endpoint
 
 
 @pytest.mark.slow

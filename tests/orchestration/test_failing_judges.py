@@ -5,29 +5,23 @@ import shutil
 from collections import Counter
 
 import pytest
-from typer.testing import CliRunner
 
-from orchestration.cli.app import app
 from orchestration.workspace import load_workspace
-from tests.support.openai_server import Server, answer
-from tests.support.workspaces import JUDGES, care, care_json, ran, run
+from tests.support.openai_server import answer
+from tests.support.workspaces import JUDGES, care, care_json, doctor_rows, ran, run, write_api_judge
 
 
 @pytest.fixture
-def endpoint(monkeypatch):
+def failing(endpoint):
     """Return a server that fails on some texts while ``broken["yes"]``, and a function that writes its judge."""
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
     broken = {"yes": lambda text: "Rome" in text}
-    server = Server(lambda text, _: (500, "no") if broken["yes"](text) else answer("7"))
+    endpoint.say = lambda text, _: (500, "no") if broken["yes"](text) else answer("7")
 
     def judge(folder, **more):
-        lines = [f"engine: {{kind: openai, base_url: '{server.url}', model: judge-1, template: quality, retries: 0}}"]
-        lines += [f"{name}: {value}" for name, value in more.items()]
-        (folder / "judges" / "api.yaml").write_text("\n".join(lines) + "\n")
+        lines = "".join(f"{name}: {value}\n" for name, value in more.items())
+        write_api_judge(folder, endpoint.url, judge=lines, retries=0)
 
-    yield server, broken, judge
-    server.shutdown()
-    server.server_close()
+    return endpoint, broken, judge
 
 
 def statuses(folder):
@@ -38,8 +32,8 @@ def statuses(folder):
 
 
 @pytest.mark.slow
-def test_the_next_run_asks_only_questions_that_failed(endpoint, workspace_after_run):
-    server, broken, judge = endpoint
+def test_the_next_run_asks_only_questions_that_failed(failing, workspace_after_run):
+    server, broken, judge = failing
     folder = workspace_after_run
     judge(folder, most_failing=0.9)
     assert not run(folder).failures
@@ -60,8 +54,8 @@ def test_the_next_run_asks_only_questions_that_failed(endpoint, workspace_after_
 
 
 @pytest.mark.slow
-def test_attempts_are_counted_and_limited(endpoint, workspace_after_run):
-    server, broken, judge = endpoint
+def test_attempts_are_counted_and_limited(failing, workspace_after_run):
+    server, broken, judge = failing
     folder = workspace_after_run
     judge(folder, most_failing=0.9, attempts=2)
     run(folder)
@@ -73,9 +67,8 @@ def test_attempts_are_counted_and_limited(endpoint, workspace_after_run):
     assert f"Judge api failed on {failed} of 40 items as often" in care_notes(folder)
     printed = care(folder, "run", "--dry-run")
     assert "every judge has scored every item" not in printed
-    assert [(row["judge"], row["items"], row["given_up"]) for row in care_json(folder, "run", "--dry-run")] == [
-        ("api", 0, failed)
-    ]
+    (row,) = care_json(folder, "run", "--dry-run")
+    assert (row["judge"], row["items"], row["given_up"]) == ("api", 0, failed)
     broken["yes"] = lambda _: False
     judge(folder, most_failing=0.9, attempts=3)
     assert ran(run(folder), "judge_inference") == ["api"]
@@ -83,9 +76,9 @@ def test_attempts_are_counted_and_limited(endpoint, workspace_after_run):
 
 
 @pytest.mark.slow
-def test_an_outage_uses_up_no_attempts(endpoint, workspace_after_run):
+def test_an_outage_uses_up_no_attempts(failing, workspace_after_run):
     """Four runs get no answer, although two attempts are permitted; afterwards all items are asked."""
-    _, broken, judge = endpoint
+    _, broken, judge = failing
     folder = workspace_after_run
     judge(folder, attempts=2)
     broken["yes"] = lambda _: True
@@ -97,9 +90,9 @@ def test_an_outage_uses_up_no_attempts(endpoint, workspace_after_run):
 
 
 @pytest.mark.slow
-def test_a_judge_whose_endpoint_is_down_stops_early_and_is_named(endpoint, workspace_after_run):
+def test_a_judge_whose_endpoint_is_down_stops_early_and_is_named(failing, workspace_after_run):
     """Dagster, ``care run``, status and page report the failure; later the judge is asked about the remaining items."""
-    server, broken, judge = endpoint
+    server, broken, judge = failing
     folder = workspace_after_run
     broken["yes"] = lambda _: True
     judge(folder, batch_size=5)
@@ -107,8 +100,7 @@ def test_a_judge_whose_endpoint_is_down_stops_early_and_is_named(endpoint, works
     assert "items of a batch failed (" in outcome.failures["judge_inference", "api"]
     assert len(server.requests) <= 10, "a batch of five questions, and once more: not all of them"
     assert "Judge api has not scored" in care_notes(folder)
-    result = CliRunner().invoke(app, ["status", "--workspace", str(folder), "--json"])
-    states = {row["judge"]: row["state"] for row in json.loads(result.stdout)}
+    states = {row["judge"]: row["state"] for row in care_json(folder, "status")}
     assert states["api"] == "failed"
     assert states["length"] == "40 / 40"
     (lacks,) = doctor(folder)
@@ -124,8 +116,8 @@ def test_a_judge_whose_endpoint_is_down_stops_early_and_is_named(endpoint, works
 
 
 @pytest.mark.slow
-def test_status_counts_scores_of_a_failed_judge_without_dagsters_storage(endpoint, workspace_after_run):
-    server, broken, judge = endpoint
+def test_status_counts_scores_of_a_failed_judge_without_dagsters_storage(failing, workspace_after_run):
+    server, broken, judge = failing
     folder = workspace_after_run
     broken["yes"] = lambda _: len(server.requests) > 10
     judge(folder, batch_size=5)
@@ -140,8 +132,8 @@ def test_status_counts_scores_of_a_failed_judge_without_dagsters_storage(endpoin
 
 def doctor(folder) -> list[str]:
     """Return the rows of ``care doctor`` about judges without scores."""
-    rows = json.loads(CliRunner().invoke(app, ["doctor", "--workspace", str(folder), "--json"]).stdout)
-    return [row["what"] for row in rows if row["check"] == "judge api" and "has a score" in row["what"]]
+    own = [row["what"] for row in doctor_rows(folder) if row["check"] == "judge api"]
+    return [what for what in own if "has a score" in what]
 
 
 def care_notes(folder) -> str:

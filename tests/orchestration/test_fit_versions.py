@@ -1,6 +1,5 @@
 """Tests of published, blocked, pinned, rolled back and deleted fits, with the commands that people type."""
 
-import csv
 import shutil
 from dataclasses import replace
 
@@ -11,7 +10,19 @@ from assets.fit.documents import FitDocument, PanelDocument
 from assets.publication.documents import ReviewDocument
 from care_ops.errors import CareError
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import JUDGES, care, care_json, make, query, run, score_rows, write_items, write_judge
+from tests.support.workspaces import (
+    JUDGES,
+    care,
+    care_json,
+    make,
+    query,
+    read_table,
+    run,
+    score_rows,
+    write_items,
+    write_judge,
+    write_table,
+)
 from warehouse.documents import plain
 from warehouse.storage import write_document
 
@@ -177,11 +188,8 @@ def test_a_renamed_test_set_keeps_only_its_items_to_label(workspace_after_run):
     assert fits
     assert old
     to_label = report / "to_label-one.csv"
-    rows = list(csv.DictReader(to_label.open(newline="")))
-    with to_label.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows([{**rows[0], "label": "1"}, *rows[1:]])
+    rows = read_table(to_label)
+    write_table(to_label, rows[0], [row.values() for row in ({**rows[0], "label": "1"}, *rows[1:])])
     (folder / "testsets" / "one.yaml").rename(folder / "testsets" / "other.yaml")
     care(folder, "run")
     assert {path.name for path in report.glob("*one*")} == {"to_label-one.csv"}
@@ -195,8 +203,7 @@ def test_a_renamed_test_set_keeps_only_its_items_to_label(workspace_after_run):
     assert estimates(folder) == old
     assert (report / "testset-one.html").is_file()
     assert not list(report.glob("*other*.html"))
-    kept = list(csv.DictReader(to_label.open(newline="")))
-    assert [row["label"] for row in kept if row["item_id"] == rows[0]["item_id"]] == ["1"]
+    assert [row["label"] for row in read_table(to_label) if row["item_id"] == rows[0]["item_id"]] == ["1"]
 
 
 def files_that_name(folder, item):

@@ -8,21 +8,15 @@ import pytest
 
 from assets.report.names import page_name
 from tests.support.endpoints import PRICE_IN, PRICE_OUT, Vendor, number_of
-from tests.support.workspaces import make, query, run
+from tests.support.workspaces import make, query, run, write_api_judge, write_distinct_items
 
 N = 30
 
 
 @pytest.mark.slow
-def test_the_card_of_a_repeated_judge_shows_its_flip_rate(tmp_path, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
+def test_the_card_of_a_repeated_judge_shows_its_flip_rate(tmp_path):
     folder = make(tmp_path / "ws", ("length", "thoroughness"), 0)
-    rows = [f"i{k},What is it? {k},It is {k}.{' And more.' * (k % 5)},{k % 2}" for k in range(N)]
-    (folder / "one.csv").write_text("\n".join(["item_id,question,answer,label", *rows]) + "\n")
-    (folder / "testsets" / "one.yaml").write_text(
-        "source: {kind: files, items: one.csv, columns: {prompt: question, response: answer, gold: label}}\n"
-        "scale: [0, 10]\nprompt: quality\n"
-    )
+    write_distinct_items(folder, N)
     asked = {}
 
     def answer(handler, body):
@@ -32,10 +26,9 @@ def test_the_card_of_a_repeated_judge_shows_its_flip_rate(tmp_path, monkeypatch)
         return handler.answer(str(asked[k] if k % 3 == 0 else k % 11 or 1), tokens=(100, 10))
 
     with Vendor(answer) as server:
-        (folder / "judges" / "api.yaml").write_text(
-            f"engine: {{kind: openai, base_url: '{server.url}', model: judge-1, price_in: {PRICE_IN}, "
-            f"price_out: {PRICE_OUT}, repeats: 3, extra_body: {{temperature: 1}}}}\nbatch_size: 10\n"
-        )
+        options = {"api_key_env": None, "repeats": 3, "extra_body": {"temperature": 1}}
+        prices = {"price_in": PRICE_IN, "price_out": PRICE_OUT}
+        write_api_judge(folder, server.url, judge="batch_size: 10\n", **options, **prices)
         assert not run(folder).failures
         assert len(server.bodies) == 3 * N
         assert {body["temperature"] for body in server.bodies} == {1}

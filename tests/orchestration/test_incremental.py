@@ -21,6 +21,7 @@ from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import (
     JUDGES,
+    add_column,
     make,
     query,
     ran,
@@ -28,6 +29,7 @@ from tests.support.workspaces import (
     score_rows,
     write_items,
     write_judge,
+    write_table,
     write_testset,
 )
 from warehouse import panel_rows
@@ -42,10 +44,7 @@ ITEMS_TO_KILL = 120
 
 
 def estimates(folder) -> list[tuple]:
-    return query(
-        folder,
-        "SELECT testset, aggregator, item_id, round(estimate, 9) FROM latest_aggregates ORDER BY ALL",
-    )
+    return query(folder, "SELECT testset, aggregator, item_id, round(estimate, 9) FROM latest_aggregates ORDER BY ALL")
 
 
 @pytest.mark.slow
@@ -168,14 +167,12 @@ def with_recordings(folder, changed=()):
     """Create a workspace of four recorded judges, or replace the scores of judge b on the ``changed`` items."""
     if not folder.exists():
         make(folder, judges=(), care="fit: {resamples: 20}\nreview: {hold: false}\n")
-        testset = folder / "testsets" / "one.yaml"
-        source = "scale:", "  scores: {path: scores.csv, families: {a: x}}\nscale:"
-        testset.write_text(testset.read_text().replace(*source))
-    lines = ["item_id,judge,score"]
-    for judge, step in (("a", 1), ("b", 3), ("c", 7), ("d", 5)):
-        given = [10 if (judge, k) in {("b", other) for other in changed} else (k * step) % 11 for k in range(40)]
-        lines += [f"i{k},{judge},{score}" for k, score in enumerate(given)]
-    (folder / "scores.csv").write_text("\n".join(lines) + "\n")
+        write_testset(folder, source="scores: {path: scores.csv, families: {a: x}}\n")
+    steps = {"a": 1, "b": 3, "c": 7, "d": 5}
+    scores = {(judge, k): (k * step) % 11 for judge, step in steps.items() for k in range(40)}
+    scores |= {("b", k): 10 for k in changed}
+    rows = [(f"i{k}", judge, score) for (judge, k), score in scores.items()]
+    write_table(folder / "scores.csv", ("item_id", "judge", "score"), rows)
     return folder
 
 
@@ -281,12 +278,9 @@ def test_a_panel_waits_for_the_scores_of_items_that_have_changed(workspace_after
 
 @pytest.mark.slow
 def test_systems_declared_later_cause_only_their_comparison(workspace_after_run):
-    lines = (workspace_after_run / "one.csv").read_text().splitlines()
-    named = [f"{line},{'model' if k == 0 else 'ab'[k % 2]}" for k, line in enumerate(lines)]
-    (workspace_after_run / "one.csv").write_text("\n".join(named) + "\n")
+    add_column(workspace_after_run / "one.csv", "model", "ab")
     run(workspace_after_run)
-    testset = workspace_after_run / "testsets" / "one.yaml"
-    testset.write_text(testset.read_text() + "systems: [model]\n")
+    write_testset(workspace_after_run, rest="scale: [0, 10]\nsystems: [model]\n")
     assert {asset for asset, _ in run(workspace_after_run).materialised} == {"systems", "report", "report_index"}
     assert run(workspace_after_run).materialised == []
 
@@ -342,10 +336,8 @@ def test_features_of_unchanged_texts_are_not_computed_again(workspace_after_run,
 
 def test_the_best_judge_by_gold_is_stored_with_the_fit(workspace_after_run, monkeypatch):
     workspace = load_workspace(workspace_after_run)
-    panel, gold = (
-        workspace.fit_folder("one").read_panel(),
-        {r.item_id: r.gold for r in workspace.parts.read_items("one")},
-    )
+    panel = workspace.fit_folder("one").read_panel()
+    gold = {record.item_id: record.gold for record in workspace.parts.read_items("one")}
     labels = np.array([gold[item] for item in panel.item_ids], dtype=float)
     orders = [evaluate(scores, labels, threshold=None, scale=None).order for scores in panel.values.T]
     monkeypatch.setattr("care_ops.metrics.evaluate", lambda *_, **__: pytest.fail("it was evaluated with the fit"))

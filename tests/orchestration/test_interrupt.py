@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.endpoints import PRICE_IN, PRICE_OUT, Vendor, number_of
 from tests.support.servers import wait_until
-from tests.support.workspaces import QUICK, care, make, query, run, score_rows
+from tests.support.workspaces import QUICK, care, make, query, run, score_rows, write_api_judge, write_distinct_items
 from warehouse.parts import PartStore
 
 N = 40
@@ -43,17 +43,9 @@ class Gate(Vendor):
 
 
 def paid_judge(folder, name, server, concurrency=1, size=8):
-    (folder / "judges" / f"{name}.yaml").write_text(
-        f"batch_size: {size}\n"
-        f"engine: {{kind: openai, base_url: '{server.url}', model: {name}, template: quality, scoring: text, "
-        f"api_key_env: null, concurrency: {concurrency}, price_in: {PRICE_IN}, price_out: {PRICE_OUT}}}\n"
-    )
-
-
-def distinct(folder, n=N):
-    """Write items whose texts differ in words and in length."""
-    rows = [f"i{k},What is the capital?,{'and large ' * (k % 7)}It is {k}.,{k % 5}" for k in range(n)]
-    (folder / "one.csv").write_text("\n".join(["item_id,question,answer,label", *rows]) + "\n")
+    options = {"scoring": "text", "api_key_env": None, "concurrency": concurrency}
+    prices = {"price_in": PRICE_IN, "price_out": PRICE_OUT}
+    write_api_judge(folder, server.url, name, f"batch_size: {size}\n", model=name, **options, **prices)
 
 
 @pytest.mark.slow
@@ -66,7 +58,7 @@ def test_an_interrupt_stops_asking_and_keeps_all_scores(tmp_path, judges, concur
         assert process.poll() is None, f"it ended with {process.returncode}:\n{log.read_text()}"
 
     folder, log = make(tmp_path / "ws", ("length", "thoroughness", "conciseness"), N, care_yaml), tmp_path / "log.txt"
-    distinct(folder)
+    write_distinct_items(folder, N)
     with Gate() as server, log.open("w") as file:
         for judge in judges:
             paid_judge(folder, judge, server, concurrency, size)
@@ -106,7 +98,7 @@ def test_an_interrupt_stops_asking_and_keeps_all_scores(tmp_path, judges, concur
 def test_costs_of_other_judges_are_complete_when_one_judge_fails(tmp_path, monkeypatch):
     """After an unexpected error, such as a disk error, the other judges stop, and their costs are billed."""
     folder = make(tmp_path / "ws", ("length", "thoroughness"), N, QUICK + "judging: {side_by_side: 2}\n")
-    distinct(folder)
+    write_distinct_items(folder, N)
     store = PartStore.write_scores
     with Gate() as server, Gate() as breaking:
         paid_judge(folder, "breaks", breaking)

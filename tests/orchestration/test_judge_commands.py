@@ -7,7 +7,8 @@ from assets.judge_keys import judge_key
 from judges import panels
 from judges.engines.checks import checks
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import make, run, typed_json, typed_line
+from tests.support.openai_server import answer, first_token
+from tests.support.workspaces import make, run, typed_json, typed_line, write_api_judge
 from warehouse import catalog
 
 
@@ -110,14 +111,10 @@ def test_judges_test_fails_a_judge_without_answers(folder):
     assert "is unusable; see the column `raw`" in typed_line("judges", "test", "file", "--workspace", folder, code=1)
 
 
-def test_judges_test_fails_a_judge_with_position_bias(folder, monkeypatch):
-    from tests.judges.test_openai import Server, answer, first_token
-
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    with Server(lambda *_: answer("0", first_token("0", _0=0.9, _6=0.1))) as server:
-        engine = {"kind": "openai", "base_url": server.url, "model": "judge-1", "template": "preference"}
-        (folder / "judges" / "first.yaml").write_text(yaml.safe_dump({"engine": engine}))
-        (verdict,) = typed_json("judges", "test", "first", "--workspace", folder, code=1)
+def test_judges_test_fails_a_judge_with_position_bias(folder, endpoint):
+    endpoint.say = lambda *_: answer("0", first_token("0", _0=0.9, _6=0.1))
+    write_api_judge(folder, endpoint.url, "first", template="preference")
+    (verdict,) = typed_json("judges", "test", "first", "--workspace", folder, code=1)
     assert verdict["spread"] == 0
     assert [probe["valid mass"] for probe in verdict["probes"]] == pytest.approx([1.0] * len(verdict["probes"]))
 

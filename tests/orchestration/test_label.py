@@ -1,6 +1,5 @@
 """Tests of ``care label``: keys in a pseudo-terminal, a kill, a round trip through a spreadsheet, bad input."""
 
-import csv
 import json
 import os
 import pty
@@ -15,6 +14,7 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -25,7 +25,12 @@ from assets.table.label_file import COLUMNS, LabelFile
 from orchestration.cli.app import app
 from orchestration.cli.asking import answers_for, ask
 from orchestration.cli.output import show
+from tests.support.workspaces import read_table as rows_of
+from tests.support.workspaces import typed_line, write_table
 from warehouse.items import ItemRecord
+
+write = partial(write_table, encoding="utf-8-sig")
+"""Write a CSV file as Excel does, with a UTF-8 byte order mark."""
 
 N = 40
 ENDS = "u undoes, s skips, q ends]"
@@ -43,24 +48,9 @@ def folder(tmp_path):
     return tmp_path
 
 
-def write(path, header, rows):
-    """Write a CSV file as Excel does, with a UTF-8 byte order mark."""
-    with path.open("w", newline="", encoding="utf-8-sig") as file:
-        csv.writer(file).writerows([header, *rows])
-
-
-def rows_of(path):
-    """Return the rows of a file of labels."""
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        return list(csv.DictReader(file))
-
-
-def care(folder, *words):
-    """Run a command without dialogue; return the exit code, and both streams on one line."""
-    given = ["label", "--items", folder / "items.csv", "--out", folder / "labels.csv", *words]
-    result = CliRunner().invoke(app, [str(word) for word in given])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, " ".join(result.output.split())
+def care(folder, *words, code=0):
+    """Run a command without dialogue, check its exit code, and return its output on one line."""
+    return typed_line("label", "--items", folder / "items.csv", "--out", folder / "labels.csv", *words, code=code)
 
 
 class Terminal:
@@ -191,17 +181,9 @@ def test_care_label_shows_both_answers_of_a_pair_and_asks_for_the_better_one(fol
     assert "model x" not in terminal.seen
     assert [row["label"] for row in rows_of(folder / "labels.csv")] == ["1", "0", "0.5"]
     (folder / "labels.csv").unlink()
-    message = care(folder, "--export", folder / "out.csv")[1]
-    assert "fill in `label` (1 = left, 0 = right, 0.5 = tie)" in message
-    assert list(rows_of(folder / "out.csv")[0]) == [
-        "item_id",
-        "prompt",
-        "response",
-        "response_2",
-        "label",
-        "drawn",
-        "probability",
-    ]
+    assert "fill in `label` (1 = left, 0 = right, 0.5 = tie)" in care(folder, "--export", folder / "out.csv")
+    columns = ["item_id", "prompt", "response", "response_2", "label", "drawn", "probability"]
+    assert list(rows_of(folder / "out.csv")[0]) == columns
 
 
 def test_commands_without_a_terminal_can_be_typed(folder, monkeypatch):
@@ -211,14 +193,10 @@ def test_commands_without_a_terminal_can_be_typed(folder, monkeypatch):
     assert (piped.exit_code, piped.stdout) == (2, "")
     assert "standard input is not a terminal" in piped.stderr
     assert not (folder / "labels.csv").exists()
-    typed = re.findall(r"`(care label[^`]*)`", piped.stderr)
-    for k, line in enumerate(typed):
-        result = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
-        assert result.exit_code == 0, result.output
-        if k == 0:
-            assert "3 items written" in result.output
-            fill_in(folder / "to_fill_in.csv", 1)
-    assert "3 of 3 labelled" in result.output
+    export, take = re.findall(r"`(care label[^`]*)`", piped.stderr)
+    assert "3 items written" in typed_line(*shlex.split(export)[1:])
+    fill_in(folder / "to_fill_in.csv", 1)
+    assert "3 of 3 labelled" in typed_line(*shlex.split(take)[1:])
 
 
 def fill_in(path, label):
@@ -230,37 +208,37 @@ def fill_in(path, label):
 
 def test_labels_are_exported_without_system_names_and_imported_again(folder):
     path = folder / "labels.csv"
-    code, message = care(folder, "--count", 8, "--export", folder / "out.csv")
-    assert (code, "8 items written" in message) == (0, True)
+    assert "8 items written" in care(folder, "--count", 8, "--export", folder / "out.csv")
     exported = fill_in(folder / "out.csv", 1)
     assert list(exported[0]) == ["item_id", "prompt", "response", "label", "drawn", "probability"]
-    assert care(folder, "--import", folder / "out.csv", "--rater", "ann")[1].endswith(
+    assert care(folder, "--import", folder / "out.csv", "--rater", "ann").endswith(
         "8 labels and 0 second labels imported; 8 of 8 labelled "
         f"to fit with these labels: care fit SCORES --labels {folder / 'labels.csv'}"
     )
     assert {row["rater"] for row in rows_of(path)} == {"ann"}
-    assert "0 labels and 0 second labels imported" in care(folder, "--import", folder / "out.csv", "--rater", "ann")[1]
+    assert "0 labels and 0 second labels imported" in care(folder, "--import", folder / "out.csv", "--rater", "ann")
     fill_in(folder / "out.csv", 0)
-    assert "0 labels and 8 second labels imported" in care(folder, "--import", folder / "out.csv", "--rater", "bob")[1]
+    assert "0 labels and 8 second labels imported" in care(folder, "--import", folder / "out.csv", "--rater", "bob")
     labels = read_labels(path)
     assert (len(labels), len(labels.sample), set(labels.values.values())) == (16, 8, {0.5})
     fill_in(folder / "out.csv", 7)
-    code, message = care(folder, "--import", folder / "out.csv")
-    assert (code, "has the label 7, which is not permitted" in message) == (2, True)
+    message = care(folder, "--import", folder / "out.csv", code=2)
+    assert "has the label 7, which is not permitted" in message
     write(folder / "out.csv", ("item_id", "label"), [("nobody", 1)])
-    code, message = care(folder, "--import", folder / "out.csv")
-    assert (code, "lacks 1 item" in message, ", such as 'nobody'; export" in message) == (2, True, True)
+    message = care(folder, "--import", folder / "out.csv", code=2)
+    assert "lacks 1 item" in message
+    assert ", such as 'nobody'; export" in message
 
 
 def test_labelling_hides_the_system(folder):
     asked = [(f"q{k}", system, f"question {k}", f"answer {k} of one") for k in range(4) for system in ("gpt", "llama")]
     write(folder / "items.csv", ("question_id", "model", "prompt", "response"), asked)
     for option, path in (("--export", folder / "out.csv"), ("--html", folder / "page.html")):
-        assert care(folder, "--count", 8, option, path)[0] == 0
+        care(folder, "--count", 8, option, path)
         assert not re.search("gpt|llama", path.read_text())
     exported = fill_in(folder / "out.csv", 1)
     assert len({row["item_id"] for row in exported}) == 8
-    assert "8 labels and 0 second" in care(folder, "--import", folder / "out.csv")[1]
+    assert "8 labels and 0 second" in care(folder, "--import", folder / "out.csv")
     assert {row["item_id"] for row in rows_of(folder / "labels.csv")} == {f"{q} / {s}" for q, s, _, _ in asked}
 
 
@@ -272,7 +250,7 @@ def given_on(page):
 def test_the_label_page_hides_systems_and_lists_unlabelled_items_in_terminal_order(folder):
     """``tests/browser/test_label_page.py`` tests the page in a browser."""
     scores = ["--scores", folder / "scores.csv"]
-    message = care(folder, *scores, "--count", 8, "--html", folder / "page.html")[1]
+    message = care(folder, *scores, "--count", 8, "--html", folder / "page.html")
     typed = re.search(r"the table with: (care label .*)$", message)[1]
     assert typed.endswith(f"--import {folder / 'page-labelled.csv'}")
     assert "--html" not in typed
@@ -298,18 +276,14 @@ def test_a_table_of_labels_is_merged_once(folder):
     write(folder / "ann.csv", COLUMNS, message)
     write(folder / "bob.csv", COLUMNS, [(*row[:4], "bob", "2026-11-26T10:00:00+00:00") for row in message])
     take = ("--rater", "me", "--import")
-    assert "2 labels and 0 second labels imported; 2 of 2" in care(folder, *take, folder / "ann.csv")[1]
+    assert "2 labels and 0 second labels imported; 2 of 2" in care(folder, *take, folder / "ann.csv")
     assert [row["rater"] for row in rows_of(folder / "labels.csv")] == ["ann", "ann"]
     assert [row["labelled_at"][:23] for row in rows_of(folder / "labels.csv")] == [row[5][:23] for row in message]
     care(folder, "--repeat", 1, "--count", 2, "--html", folder / "again.html")
-    assert "0 labels and 0 second labels imported; 2 of 3" in care(folder, *take, folder / "ann.csv")[1]
-    assert "1 label and 1 second label imported; 4 of 4" in care(folder, *take, folder / "bob.csv")[1]
-    assert sorted((label.rater, label.value) for label in read_labels(folder / "labels.csv").given) == [
-        ("ann", 0),
-        ("ann", 1),
-        ("bob", 0),
-        ("bob", 1),
-    ]
+    assert "0 labels and 0 second labels imported; 2 of 3" in care(folder, *take, folder / "ann.csv")
+    assert "1 label and 1 second label imported; 4 of 4" in care(folder, *take, folder / "bob.csv")
+    given = sorted((label.rater, label.value) for label in read_labels(folder / "labels.csv").given)
+    assert given == [("ann", 0), ("ann", 1), ("bob", 0), ("bob", 1)]
 
 
 def answered(row, label, rater, second):
@@ -322,7 +296,7 @@ def test_an_open_session_keeps_labels_of_other_sessions(folder, monkeypatch, cap
     skips, ann = LabelFile.read(path), LabelFile.read(path)
     first = ann.rows[0].item_id
     fill_in(folder / "out.csv", 0)
-    assert "6 labels and 0 second" in care(folder, "--import", folder / "out.csv", "--rater", "bob")[1]
+    assert "6 labels and 0 second" in care(folder, "--import", folder / "out.csv", "--rater", "bob")
     for session, label in ((skips, ""), (ann, "1")):
         session.change(0, answered(session.rows[0], label, "ann", 1))
     assert [row["rater"] for row in rows_of(path)] == ["bob"] * 6 + ["ann"]
@@ -360,17 +334,15 @@ def test_a_random_sample_is_enlarged_and_one_with_unequal_probabilities_is_not(f
     assert more[:5] == few
     assert len({row["item_id"] for row in more}) == 12
     write(folder / "labels.csv", COLUMNS, [("i00", "", "chosen", 0.5, "", ""), ("i01", "", "chosen", 0.9, "", "")])
-    code, message = care(folder, "--count", 20, "--export", folder / "out.csv")
-    assert (code, "CARE cannot enlarge the file to 20 items, because its 2 items were drawn" in message) == (2, True)
+    message = care(folder, "--count", 20, "--export", folder / "out.csv", code=2)
+    assert "CARE cannot enlarge the file to 20 items, because its 2 items were drawn" in message
 
 
 def test_a_call_without_count_asks_for_ten_more_items_once_all_are_labelled(folder):
     drawn = []
     for _ in range(5):
-        care(folder, "--export", folder / "out.csv")
-        assert care(folder, "--export", folder / "out.csv")[0] == (0 if len(drawn) < 4 else 2), (
-            "the same items are left"
-        )
+        for _ in range(2):  # the second time, the same items are left
+            care(folder, "--export", folder / "out.csv", code=0 if len(drawn) < 4 else 2)
         fill_in(folder / "out.csv", 1)
         care(folder, "--import", folder / "out.csv")
         care(folder, "--repeat", 2, "--html", folder / "again.html")
@@ -398,17 +370,15 @@ def test_tables_are_read_as_care_fit_reads_them(folder, monkeypatch):
     }
     for k, (given, fit) in enumerate(fits.items()):
         words = ["label", *given.split(), "--item", "key", "--out", f"labels {k}.csv"]
-        exported = CliRunner().invoke(app, [*words, "--export", "out.csv"])
-        assert exported.exit_code == 0, exported.output
-        assert ("(a grade from 1 to 5; for 1 (good) and 0 (bad), give" in exported.stdout) == ("--scores" in given)
+        exported = typed_line(*words, "--export", "out.csv")
+        assert ("(a grade from 1 to 5; for 1 (good) and 0 (bad), give" in exported) == ("--scores" in given)
         fill_in(folder / "out.csv", 1)
-        imported = CliRunner().invoke(app, [*words, "--import", "out.csv"])
-        assert f"to fit with these labels: {fit} --labels 'labels {k}.csv'" in imported.stdout
+        imported = typed_line(*words, "--import", "out.csv")
+        assert f"to fit with these labels: {fit} --labels 'labels {k}.csv'" in imported
         if "SCORES" not in fit:
             command = [*shlex.split(fit)[1:], "--labels", f"labels {k}.csv", "--intervals", "0"]
-            assert "10 labels" in CliRunner().invoke(app, command, catch_exceptions=False).output
-    wrong = CliRunner().invoke(app, ["label", "--items", "long.csv", "--item", "key"])
-    assert "key has several rows for" in wrong.stderr
+            assert "10 labels" in typed_line(*command)
+    assert "key has several rows for" in typed_line("label", "--items", "long.csv", "--item", "key", code=2)
 
 
 def test_what_is_wrong_is_named(folder):
@@ -421,24 +391,16 @@ def test_what_is_wrong_is_named(folder):
         ("--export", folder / "out.pdf"): "items are exported as CSV",
     }
     for options, sentence in cases.items():
-        code, message = care(folder, *options)
-        assert (code, sentence in message) == (2, True), message
+        assert sentence in care(folder, *options, code=2)
         assert not (folder / "labels.csv").exists()
-    for item, sentence in {
-        "i00": "every item has a label; draw more",
-        "zz": "item 'zz' is not in the table of items",
-    }.items():
+    cases = {"i00": "every item has a label; draw more", "zz": "item 'zz' is not in the table of items"}
+    for item, sentence in cases.items():
         write(folder / "labels.csv", COLUMNS, [(item, 1, "random", "", "ann", "2026-11-25")])
-        for option in ("--html", "--export"):
-            code, message = care(
-                folder, "--count", 1, option, folder / f"out{'.html' if option == '--html' else '.csv'}"
-            )
-            assert (code, sentence in message) == (2, True), message
+        for option, name in (("--html", "out.html"), ("--export", "out.csv")):
+            assert sentence in care(folder, "--count", 1, option, folder / name, code=2)
     (folder / "labels.csv").write_text("item_id,label\ni00,1\n")
-    code, message = care(folder)
-    assert (code, "it has the columns item_id, label, but needs" in message) == (2, True), message
-    result = CliRunner().invoke(app, ["label"])
-    assert (result.exit_code, "either a test set of the workspace or --items" in result.output) == (2, True)
+    assert "it has the columns item_id, label, but needs" in care(folder, code=2)
+    assert "either a test set of the workspace or --items" in typed_line("label", code=2)
 
 
 def test_writing_labels_keeps_links_and_file_permissions(folder):

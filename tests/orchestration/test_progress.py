@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
 from orchestration.cli import output
-from orchestration.cli.app import app
-from tests.support.workspaces import make
+from tests.support.workspaces import make, typed
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart"
 
@@ -35,12 +33,11 @@ COMMANDS = {
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_terminal_shows_progress(files, monkeypatch, command):
-    typed, message = COMMANDS[command]
+    words, message = COMMANDS[command]
     terminal = io.StringIO()
     monkeypatch.setattr(output, "errors", Console(file=terminal, force_terminal=True, width=120))
     monkeypatch.chdir(files)
-    result = CliRunner().invoke(app, typed.split())
-    assert result.exit_code == 0, result.output
+    typed(*words.split())
     shown = terminal.getvalue()
     assert message in shown
     assert "━" in shown, "a bar"

@@ -8,10 +8,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from care_ops.results.verdict import Reason, Step, Verdict
-from orchestration.cli.app import app
+from tests.support.workspaces import typed, typed_json
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart"
 
@@ -30,32 +29,27 @@ def test_the_generator_reproduces_the_quickstart_files(tables):
 
 
 def test_the_fit_removes_the_planted_length_bias(tables):
-    given = ["fit", tables / "scores.csv", "--items", tables / "items.csv", "--judges", tables / "judges.csv"]
-    done = CliRunner().invoke(app, [*map(str, given), "--out", str(tables / "fit"), "--intervals", "0"])
-    assert done.exit_code == 0, done.output
+    given = [tables / "scores.csv", "--items", tables / "items.csv", "--judges", tables / "judges.csv"]
+    printed = typed("fit", *given, "--out", tables / "fit", "--intervals", 0)
     document = json.loads((tables / "fit" / "fit.json").read_text())
     tau = {name: found["tau"] for name, found in document["evaluation"].items()}
     assert tau["care"] > tau["avg"] + 0.03
-    assert "agreement with gold (Kendall's tau): care 0.8" in done.output
+    assert "agreement with gold (Kendall's tau): care 0.8" in printed
 
 
 def test_repeated_runs_give_pass_k_and_the_noise_of_judges(tables):
     """The simulated pass rates are .43 and .69; those of two passes on one question are lower."""
-    given = ["--items", tables / "items.csv", "--system", "system", "--labels", tables / "labels.csv", "--json"]
-
-    def asked(*words):
-        done = CliRunner().invoke(app, [str(word) for word in (*words, *given)])
-        return done.exit_code, json.loads(done.stdout)
-
-    once, twice = (asked("rate", tables / "scores.csv", "--pass-k", k)[1] for k in (1, 2))
+    given = (tables / "scores.csv", "--items", tables / "items.csv", "--system", "system")
+    given = (*given, "--labels", tables / "labels.csv", "--pass-k")
+    once, twice = (typed_json("rate", *given, k) for k in (1, 2))
     assert [row["system"] for row in once] == [row["system"] for row in twice] == ["v2", "v1"]
     for one, both in zip(once, twice, strict=True):
         assert both["value"] < one["value"]
         assert (one["items"], both["items"], both["labels"]) == (100, 50, 12)
     assert once[0]["judge noise"] is None
     assert 0 < once[1]["judge noise"] < 0.3
-    code, (row,) = asked("gate", tables / "scores.csv", "v2", "--against", "v1", "--pass-k", 2)
-    assert (row["outcome"], code) in (("better", 0), ("undecided", 4))
+    (row,) = typed_json("gate", given[0], "v2", "--against", "v1", *given[1:], 2, code=4)
+    assert row["outcome"] == "undecided"
     assert row["judge noise"] == once[1]["judge noise"]
 
 
@@ -71,7 +65,7 @@ def first_screens(tables):
     for labels in ((), ("--labels", str(tables / "labels.csv"))):
         out = tables / f"screens{len(labels)}"
         given = [tables / "scores.csv", "--items", tables / "items.csv", "--judges", tables / "judges.csv"]
-        done = CliRunner().invoke(app, ["fit", *map(str, given), "--out", str(out), "--intervals", "0", *labels])
+        printed = typed("fit", *given, "--out", out, "--intervals", 0, *labels)
         document = json.loads((out / "fit.json").read_text())["verdict"]
         page = (out / "report.html").read_text()
         headline = document.pop("headline")
@@ -83,7 +77,7 @@ def first_screens(tables):
             }
         )
         first_page = page[: page.index("<!-- end of why -->")]
-        texts = done.output, first_page, json.dumps([headline, document]), str(verdict)
+        texts = printed, first_page, json.dumps([headline, document]), str(verdict)
         screens[bool(labels)] = [_words(each) for each in texts]
     return screens
 
@@ -112,5 +106,5 @@ def test_a_fit_with_too_few_labels_asks_for_more(tables):
     few = tables / "few.csv"
     few.write_text("".join((tables / "labels.csv").read_text().splitlines(keepends=True)[:6]))
     given = [tables / "scores.csv", "--items", tables / "items.csv", "--labels", few, "--intervals", 0]
-    printed = CliRunner().invoke(app, ["fit", *map(str, given), "--out", str(tables / "few")]).output
+    printed = typed("fit", *given, "--out", tables / "few")
     assert "for about twenty more items" in _words(printed)

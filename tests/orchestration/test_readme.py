@@ -21,7 +21,15 @@ from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
 from tests.support.servers import free_port, wait_until
 from tests.support.servers import started as start
-from tests.support.workspaces import JUDGES, begins_with, write_items, write_judge
+from tests.support.workspaces import (
+    JUDGES,
+    add_column,
+    begins_with,
+    write_items,
+    write_judge,
+    write_table,
+    write_testset,
+)
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -79,13 +87,11 @@ def environment(programs: Path = BIN) -> dict[str, str]:
 
 def bring_scores(folder: Path) -> None:
     """Write the user's scores and judges, the items' systems (new and old), and twenty labels."""
-    rows = [f"i{k},judge{j},{(k * (j + 3)) % 11 + 5 * (k % 2)}" for k in range(30) for j in range(4)]
-    (folder / "scores.csv").write_text("\n".join(["item_id,judge,score", *rows]) + "\n")
-    (folder / "judges.csv").write_text("judge,family\njudge0,one\njudge1,one\n")
-    systems = [f"i{k},{'new' if k % 2 else 'old'}" for k in range(30)]
-    (folder / "items.csv").write_text("\n".join(["item_id,model", *systems]) + "\n")
-    labels = [f"i{k},{k % 2},random" for k in range(20)]
-    (folder / "labels.csv").write_text("\n".join(["item_id,label,drawn", *labels]) + "\n")
+    rows = [(f"i{k}", f"judge{j}", (k * (j + 3)) % 11 + 5 * (k % 2)) for k in range(30) for j in range(4)]
+    write_table(folder / "scores.csv", ("item_id", "judge", "score"), rows)
+    write_table(folder / "judges.csv", ("judge", "family"), [("judge0", "one"), ("judge1", "one")])
+    write_table(folder / "items.csv", ("item_id", "model"), [(f"i{k}", ("old", "new")[k % 2]) for k in range(30)])
+    write_table(folder / "labels.csv", ("item_id", "label", "drawn"), [(f"i{k}", k % 2, "random") for k in range(20)])
 
 
 def bring_a_testset(folder: Path) -> None:
@@ -103,15 +109,10 @@ def bring_a_testset(folder: Path) -> None:
     settings = settings.replace("resamples: 60\n", "resamples: 20\n")
     (workspace / "care.yaml").write_text(f"{settings}labels: {{own: labels.csv}}\n")
     write_items(workspace, n=40, name="own")
-    lines = (workspace / "own.csv").read_text().splitlines()
-    named = [f"{line},{'model' if k == 0 else 'ab'[k % 2]}" for k, line in enumerate(lines)]
-    (workspace / "own.csv").write_text("\n".join(named) + "\n")
-    labels = [f"{line.partition(',')[0]},{k % 3 % 2},random" for k, line in enumerate(lines[1:])]
-    (workspace / "labels.csv").write_text("\n".join(["item_id,label,drawn", *labels]) + "\n")
-    (workspace / "testsets" / "own.yaml").write_text(
-        "source:\n  kind: files\n  items: own.csv\n"
-        "  columns: {prompt: question, response: answer, gold: label}\nscale: [0, 10]\nsystems: [model]\n"
-    )
+    add_column(workspace / "own.csv", "model", "ab")
+    labels = [(f"i{k}", k % 3 % 2, "random") for k in range(40)]
+    write_table(workspace / "labels.csv", ("item_id", "label", "drawn"), labels)
+    write_testset(workspace, "own", rest="scale: [0, 10]\nsystems: [model]\n")
 
 
 def go_to_the_quickstart(folder: Path) -> None:

@@ -290,26 +290,35 @@ def test_worker_machines_cannot_read_the_workspace(tmp_path, machines):
     assert not (ROOT / "new").exists()
 
 
-def test_the_demo_on_separate_machines_equals_the_demo_in_one_process(tmp_path, machines, one_process):
+def demo_on_both(folder: Path, machines: Machines) -> tuple[str, list[Machine]]:
+    """Create the demo for a Ray cluster and Dask workers; return Dask's address, and Ray's head and node."""
     ray, nodes = machines.ray()
     dask, _ = machines.dask()
-    care = f"ray: {{address: {ray!r}}}\ndask: {{address: {dask!r}}}\n"
-    folder = demo(tmp_path / "ws", f"{care}judging: {{mode: ray, actors: 4}}\n")
-    nightly_run, at_work = command(folder), set[Path]()
-    while nightly_run.poll() is None:
-        at_work |= {node.folder for node in nodes if scoring(node)}
-        time.sleep(0.05)
-    assert nightly_run.returncode == 0, nightly_run.communicate()[0]
-    assert at_work == {node.folder for node in nodes}
+    demo(folder, f"ray: {{address: {ray!r}}}\ndask: {{address: {dask!r}}}\njudging: {{mode: ray, actors: 4}}\n")
+    return dask, nodes
+
+
+def must_end_as_in_one_process(nightly_run: subprocess.Popen[str], folder: Path, dask: str, one_process: Path) -> None:
+    output = nightly_run.communicate()[0]
+    assert nightly_run.returncode == 0, output
     assert summed_by(folder) == [f"Dask ({dask})"]
     must_be_equal(folder, one_process)
 
 
+def test_the_demo_on_separate_machines_equals_the_demo_in_one_process(tmp_path, machines, one_process):
+    folder = tmp_path / "ws"
+    dask, nodes = demo_on_both(folder, machines)
+    nightly_run, at_work = command(folder), set[Path]()
+    while nightly_run.poll() is None:
+        at_work |= {node.folder for node in nodes if scoring(node)}
+        time.sleep(0.05)
+    assert at_work == {node.folder for node in nodes}
+    must_end_as_in_one_process(nightly_run, folder, dask, one_process)
+
+
 def test_a_killed_node_loses_and_repeats_no_score(tmp_path, machines, one_process):
-    ray, (_, node) = machines.ray()
-    dask, _ = machines.dask()
-    care = f"ray: {{address: {ray!r}}}\ndask: {{address: {dask!r}}}\n"
-    folder = demo(tmp_path / "ws", f"{care}judging: {{mode: ray, actors: 4}}\n")
+    folder = tmp_path / "ws"
+    dask, (_, node) = demo_on_both(folder, machines)
     nightly_run = command(folder)
     parts = folder / "data" / "parts" / "scores"
 
@@ -320,10 +329,7 @@ def test_a_killed_node_loses_and_repeats_no_score(tmp_path, machines, one_proces
 
     wait_until(in_the_middle, node.log)
     node.kill()
-    output = nightly_run.communicate()[0]
-    assert nightly_run.returncode == 0, output
-    assert summed_by(folder) == [f"Dask ({dask})"]
-    must_be_equal(folder, one_process)
+    must_end_as_in_one_process(nightly_run, folder, dask, one_process)
 
 
 def test_a_killed_worker_does_not_change_the_moments(tmp_path, machines, one_process):
@@ -338,7 +344,4 @@ def test_a_killed_worker_does_not_change_the_moments(tmp_path, machines, one_pro
     wait_until(in_the_middle, worker.log)
     assert (worker.folder / "held").read_text().endswith(" True"), "these rows came as bytes"
     worker.kill()
-    output = nightly_run.communicate()[0]
-    assert nightly_run.returncode == 0, output
-    assert summed_by(folder) == [f"Dask ({dask})"]
-    must_be_equal(folder, one_process)
+    must_end_as_in_one_process(nightly_run, folder, dask, one_process)

@@ -18,7 +18,7 @@ from care_ops.errors import JudgeError
 from judges.pool import BATCHES_AHEAD, Pool
 from orchestration.workspace import load_workspace
 from tests.support.endpoints import PRICE_IN, PRICE_OUT, Vendor, number_of
-from tests.support.workspaces import QUICK, care, make, query, run, score_rows
+from tests.support.workspaces import QUICK, care, make, query, run, score_rows, write_api_judge, write_distinct_items
 
 N, CONCURRENCY = 240, 4
 TOKENS = 100, 2
@@ -81,14 +81,11 @@ def on_the_bill(folder):
 @pytest.fixture
 def paid(tmp_path):
     folder = make(tmp_path / "ws", ("length",), N)
-    rows = [f"i{k},What is the capital?,{'and large ' * (k % 7)}It is {k}.,{k % 5}" for k in range(N)]
-    (folder / "one.csv").write_text("\n".join(["item_id,question,answer,label", *rows]) + "\n")
+    write_distinct_items(folder, N)
+    options = {"scoring": "text", "api_key_env": None, "concurrency": CONCURRENCY}
+    prices = {"price_in": PRICE_IN, "price_out": PRICE_OUT}
     with Till() as server:
-        (folder / "judges" / "paid.yaml").write_text(
-            f"batch_size: 64\n"
-            f"engine: {{kind: openai, base_url: '{server.url}', model: m, template: quality, scoring: text, "
-            f"api_key_env: null, concurrency: {CONCURRENCY}, price_in: {PRICE_IN}, price_out: {PRICE_OUT}}}\n"
-        )
+        write_api_judge(folder, server.url, "paid", "batch_size: 64\n", **options, **prices)
         run(folder, selection="items")
         yield folder, server
 

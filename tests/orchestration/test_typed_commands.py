@@ -4,7 +4,6 @@ Commands run in this process with typer's runner, in copies of one folder: a wor
 blocked, and the tables of the documentation.
 """
 
-import csv
 import json
 import os
 import pty
@@ -15,7 +14,6 @@ import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +23,7 @@ import pytest
 from typer.testing import CliRunner
 
 from assets.report.verdicts import remedies
+from assets.table.label_file import COLUMNS
 from orchestration.cli.app import app
 from orchestration.cli.rate import NOT_ENOUGH
 from orchestration.workspace import load_workspace
@@ -32,7 +31,18 @@ from tests.orchestration.test_documentation import blocks
 from tests.orchestration.test_printed_commands import by_command, what_is_wrong
 from tests.orchestration.test_readme import STANDS_FOR, environment
 from tests.orchestration.test_readme import commands as commands_of_readme
-from tests.support.workspaces import JUDGES, care, care_json, make, run, write_judge
+from tests.support.workspaces import (
+    JUDGES,
+    add_column,
+    care,
+    care_json,
+    make,
+    run,
+    typed,
+    write_judge,
+    write_table,
+    write_testset,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quiet_again")]
 
@@ -102,11 +112,6 @@ INSTEAD = {
 """Commands whose placeholder needs another value."""
 
 
-def write_table(path: Path, header: str, rows: Iterator[tuple[object, ...]] | list[tuple[object, ...]]) -> None:
-    with path.open("w", newline="") as file:
-        csv.writer(file).writerows([header.split(","), *rows])
-
-
 def write_tables(folder: Path) -> None:
     """Write the files of the documentation: for 80 answers of two systems, and for 80 pairs."""
     rng = random.Random(3)
@@ -114,14 +119,12 @@ def write_tables(folder: Path) -> None:
     quality = {i: rng.gauss(0, 1) + k % 2 for k, i in enumerate(ids)}
     scores = {(i, j): round(5 + quality[i] + rng.gauss(0, 0.8), 2) for i in ids for j in judges}
     texts = [(i, f"What is {i}?", f"It is {i}. It is old.", ("old", "new")[k % 2]) for k, i in enumerate(ids)]
-    write_table(folder / "scores.csv", "item_id,judge,score", [(*key, score) for key, score in scores.items()])
-    items = [(*row, round(quality[row[0]], 2)) for row in texts]
-    write_table(folder / "items.csv", "item_id,prompt,response,model,gold", items)
-    write_table(folder / "answers.csv", "item_id,prompt,response,model", texts)
-    write_table(folder / "judges.csv", "judge,family", [(j, j[0] < "d") for j in judges])
-    write_table(
-        folder / "new.csv", "item_id,judge,score", [(f"n{k}", j, k % 7) for k in range(5) for j in (*JUDGES, "own")]
-    )
+    columns, fields = ("item_id", "judge", "score"), ("item_id", "prompt", "response", "model")
+    write_table(folder / "scores.csv", columns, [(*key, score) for key, score in scores.items()])
+    write_table(folder / "items.csv", (*fields, "gold"), [(*row, round(quality[row[0]], 2)) for row in texts])
+    write_table(folder / "answers.csv", fields, texts)
+    write_table(folder / "judges.csv", ("judge", "family"), [(j, j[0] < "d") for j in judges])
+    write_table(folder / "new.csv", columns, [(f"n{k}", j, k % 7) for k in range(5) for j in (*JUDGES, "own")])
     for table in ("scores", "items"):
         pyarrow.parquet.write_table(pyarrow.csv.read_csv(folder / f"{table}.csv"), folder / f"{table}.parquet")
     pairs = {f"p{k}": rng.gauss(0.7, 1) for k in range(80)}
@@ -138,18 +141,15 @@ def write_tables(folder: Path) -> None:
     toy = {f"i{k}": int(k % 6 != 3) for k in range(24)}
     for name, labels in (("labels", good), ("of_pairs", first), ("people", toy)):
         rows = [(i, y, "random", "", "ann", "2026-11-20T10:00:00+00:00") for i, y in labels.items()]
-        write_table(folder / f"{name}.csv", "item_id,label,drawn,probability,rater,labelled_at", rows)
+        write_table(folder / f"{name}.csv", COLUMNS, rows)
 
 
 def prepare(folder: Path) -> None:
     """Create the workspace, its three fits, and the tables beside it."""
     make(folder, judges=JUDGES, care=CARE + OPEN)
     write_tables(folder)
-    lines = (folder / "one.csv").read_text().splitlines()
-    named = [f"{line},{'model' if k == 0 else ('old', 'new')[k % 2]}" for k, line in enumerate(lines)]
-    (folder / "one.csv").write_text("\n".join(named) + "\n")
-    with (folder / "testsets" / "one.yaml").open("a") as spec:
-        spec.write("systems: [model]\n")
+    add_column(folder / "one.csv", "model", ("new", "old"))
+    write_testset(folder, rest="scale: [0, 10]\nsystems: [model]\n")
     (folder / "own.py").write_text("def program_judge(query, response):\n    return len(response) % 9\n")
     (folder / "judges" / "own.yaml").write_text("engine: {kind: program, file: own.py, unsafe: true}\n")
     assert not run(folder).failures
@@ -172,14 +172,14 @@ def to_type(fit_version: str) -> dict[str, str]:
     """Return each printed command, filled in, that the tests of README and of the first panel do not run."""
     values = {**VALUES, "FIT_VERSION": fit_version}
     elsewhere = {*commands_of_readme(), *"".join(blocks("index.md", "sh")).splitlines()}
-    typed: dict[str, str] = {}
+    commands: dict[str, str] = {}
     for command in by_command():
         as_in_readme = re.sub(r"\b[A-Z]{4,}\b", lambda word: STANDS_FOR.get(word[0], word[0]), command)
         if what_is_wrong(command) or command in NOT_TYPED or as_in_readme in elsewhere:
             continue
         words = [values.get(word, word) for word in shlex.split(command)]
-        typed[command] = INSTEAD.get(command) or shlex.join(words)
-    return typed
+        commands[command] = INSTEAD.get(command) or shlex.join(words)
+    return commands
 
 
 def test_every_printed_command_works(prepared, tmp_path, monkeypatch):
@@ -234,13 +234,9 @@ def test_the_commands_of_a_verdict_work_in_order(workspace_after_run, monkeypatc
     monkeypatch.setattr("webbrowser.open", lambda _: True)
     folder = workspace_after_run.rename(workspace_after_run.with_name("a workspace"))
 
-    def in_this_process(command: str) -> None:
-        done = CliRunner().invoke(app, shlex.split(command)[1:])
-        assert done.exit_code == 0, f"{command}:\n{done.output}"
-
     advised = remedies(load_workspace(folder), "one")
     for step in (advised.again, advised.use):
-        in_this_process(str(step.command))
+        typed(*shlex.split(str(step.command))[1:])
     code, shown = in_a_terminal(str(advised.label.command), folder.parent, "7u8q")
     assert code == 0, shown
     assert "Traceback" not in shown
@@ -259,4 +255,4 @@ def test_the_commands_of_a_verdict_work_in_order(workspace_after_run, monkeypatc
     run(folder)  # whose fit waits for a person, or is published: both are two fits to compare
     named, _ = re.findall(r"`(care [^`]*)`", advised.decide.sentence)
     for command in (named, str(advised.decide.command)):
-        in_this_process(command)
+        typed(*shlex.split(command)[1:])

@@ -1,6 +1,5 @@
 """Tests of fitting, reading and labelling realistic tables of scores, and of fitting again."""
 
-import csv
 import html
 import json
 import re
@@ -11,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import care, make, query, typed, typed_line
+from tests.support.workspaces import care, make, query, read_table, typed, typed_line, write_table
 
 
 @pytest.fixture
@@ -47,14 +46,8 @@ def advised(printed, start):
 
 def fill_labels(path, label_of):
     """Write a label into each row of a file of items to label, as a person does."""
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    for row in rows:
-        row["label"] = label_of(row["item_id"])
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    rows = [row | {"label": label_of(row["item_id"])} for row in read_table(path)]
+    write_table(path, rows[0], [row.values() for row in rows])
 
 
 def test_answers_are_found_in_the_table_of_scores_by_common_names(here, rng):
@@ -64,17 +57,12 @@ def test_answers_are_found_in_the_table_of_scores_by_common_names(here, rng):
     words = np.exp(4 + 0.5 * length).astype(int)
     biases = (0.0, 1.0, 0.1, 0.9, 0.0, 1.1, 0.2)
     x = np.column_stack([quality + bias * length + 0.8 * rng.normal(size=240) for bias in biases])
-    table, texts, scores = here / "all.csv", here / "texts.csv", here / "scores.csv"
-    with table.open("w") as whole, texts.open("w") as neighbour, scores.open("w") as single:
-        judges = ",".join(f"judge {k}" for k in range(7))
-        whole.write(f"id,{','.join(columns)},{judges}\n")
-        neighbour.write(f"id,{','.join(columns)}\n")
-        single.write(f"id,{judges}\n")
-        for k, row in enumerate(x):
-            answer, given = " ".join(["word"] * words[k]), ",".join(f"{v:.2f}" for v in row)
-            whole.write(f"q{k},what is it,{answer},{given}\n")
-            neighbour.write(f"q{k},what is it,{answer}\n")
-            single.write(f"q{k},{given}\n")
+    asked = [("what is it", " ".join(["word"] * count)) for count in words]
+    ids, judges, given = [f"q{k}" for k in range(240)], [f"judge {k}" for k in range(7)], x.round(2)
+    scores = write_table(here / "scores.csv", ("id", *judges), zip(ids, *given.T, strict=True))
+    texts = write_table(here / "texts.csv", ("id", *columns), [(k, *each) for k, each in zip(ids, asked, strict=True)])
+    rows = [(k, *each, *row) for k, each, row in zip(ids, asked, given, strict=True)]
+    table = write_table(here / "all.csv", ("id", *columns, *judges), rows)
     printed = fitted(here / "all-fit", table, "--intervals", 0)
     assert f"response is '{columns[1]}'" in printed
     assert "number of words" in printed
@@ -96,16 +84,9 @@ def write_wide(path, rng):
     columns = {judge: np.clip(np.round(quality + rng.normal(size=120)), 1, 10) for judge in "abc"}
     columns["reward"] = np.clip(np.round(11 * quality - 10 + rng.normal(scale=10, size=120)), 0, 100)
     blank = rng.random((120, 4)) < 0.05
-    rows = [
-        [
-            str(k),
-            f"i{k:03d}",
-            f'"said {k}, or so"',
-            *("" if blank[k, j] else f"{x[k]:g}" for j, x in enumerate(columns.values())),
-        ]
-        for k in range(120)
-    ]
-    path.write_text("\n".join(",".join(row) for row in [["", "item_id", "comment", *columns], *rows]) + "\n")
+    cells = np.where(blank, "", [[f"{x[k]:g}" for x in columns.values()] for k in range(120)])
+    rows = [(k, f"i{k:03d}", f"said {k}, or so", *row) for k, row in enumerate(cells)]
+    write_table(path, ["", "item_id", "comment", *columns], rows)
     return quality, columns, blank
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import html
 import json
 import shutil
@@ -11,10 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from orchestration.cli.app import app
-from tests.support.workspaces import care, query
+from tests.support.workspaces import add_column, care, care_json, query, read_table, typed, typed_line, write_table
 
 ITEMS = 60
 CARE_YAML = "fit: {resamples: 0, aggregators: [care, avg]}\nalerts: {file: alerts.jsonl}\n"
@@ -38,10 +35,8 @@ def panel(kind: str) -> Columns:
 
 
 def write_scores(path: Path, columns: Columns) -> None:
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["item_id", *columns])
-        writer.writerows([f"i{k:02d}", *(f"{column[k]:.4f}" for column in columns.values())] for k in range(ITEMS))
+    rows = ([f"i{k:02d}", *(f"{column[k]:.4f}" for column in columns.values())] for k in range(ITEMS))
+    write_table(path, ["item_id", *columns], rows)
 
 
 def workspace_of(folder: Path, columns: Columns) -> Path:
@@ -50,8 +45,7 @@ def workspace_of(folder: Path, columns: Columns) -> Path:
         (folder / name).mkdir(parents=True)
     (folder / "judges" / "oracle.yaml").write_text("engine: {kind: program, program: oracle}\n")
     write_scores(folder / "scores.csv", columns)
-    texts = "".join(f"i{k:02d},answer number {k}\n" for k in range(ITEMS))
-    (folder / "items.csv").write_text("item_id,response\n" + texts)
+    write_table(folder / "items.csv", ("item_id", "response"), [(f"i{k:02d}", f"answer {k}") for k in range(ITEMS)])
     (folder / "testsets" / "one.yaml").write_text(
         "source:\n  kind: files\n  items: items.csv\n  columns: {response: response}\n  scores: {path: scores.csv}\n"
     )
@@ -82,11 +76,10 @@ def run_and_read(folder: Path, code: int = 1) -> Reported:
     report = folder / "data" / "report"
     run = care(folder, "run", code=code)
     page = report / "testset-one.html"
-    rows = json.loads(care(folder, "status", "--json"))
     return Reported(
         run=run,
         status=care(folder, "status"),
-        status_json=str(rows[0]["verdict"]),
+        status_json=str(care_json(folder, "status")[0]["verdict"]),
         page=html.unescape(page.read_text()) if page.exists() else None,
         index=html.unescape((report / "index.html").read_text()),
         json=verdict_of(folder),
@@ -107,14 +100,13 @@ def assert_same_verdict_everywhere(places: Reported, state: str) -> str:
 def fitted(tmp_path: Path, columns: Columns, *more: object) -> tuple[str, dict]:
     """Return the output of ``care fit`` on the same panel, and its fit.json, after comparing page and terminal."""
     write_scores(tmp_path / "single.csv", columns)
-    words = ["fit", tmp_path / "single.csv", "--out", tmp_path / "out", "--intervals", 0, "--aggregator", "care", *more]
-    result = CliRunner().invoke(app, [str(word) for word in words])
-    assert result.exit_code == 0, result.output
+    options = ("--out", tmp_path / "out", "--intervals", 0, "--aggregator", "care")
+    printed = typed("fit", tmp_path / "single.csv", *options, *more)
     document = json.loads((tmp_path / "out" / "fit.json").read_text())
     sentence = document["verdict"]["sentence"]
-    assert sentence in result.stdout
+    assert sentence in printed
     assert sentence in html.unescape((tmp_path / "out" / "report.html").read_text())
-    return result.stdout, document["verdict"]
+    return printed, document["verdict"]
 
 
 @pytest.fixture
@@ -135,10 +127,10 @@ def test_the_verdict_on_an_ambiguous_panel(tmp_path):
     places = run_and_read(folder)
     sentence = assert_same_verdict_everywhere(places, "ambiguous")
     to_label = folder / "data" / "report" / "to_label-one.csv"
-    header, *rows = list(csv.reader(to_label.open()))
-    assert header == ["item_id", "response", "label", "drawn", "probability"]
+    rows = read_table(to_label)
+    assert list(rows[0]) == ["item_id", "response", "label", "drawn", "probability"]
     assert len(rows) == 20
-    assert {row[2] for row in rows} == {""}
+    assert {row["label"] for row in rows} == {""}
     assert str(to_label) in places.run
     assert f"care label one --workspace {folder}" in places.run
     printed, verdict = fitted(tmp_path, columns)
@@ -182,8 +174,7 @@ def test_a_blocked_fit_is_not_a_failure_and_reports_the_change_once(tmp_path):
     strict = "panel: {admit: all}\nreview: {min_rank_correlation: 1.0}\n"
     (folder / "care.yaml").write_text(CARE_YAML.replace("care, avg", "avg") + strict)
     better = columns["a0"] > np.median(columns["a0"])
-    named = "".join(f"i{k:02d},answer number {k},{'x' if better[k] else 'y'}\n" for k in range(ITEMS))
-    (folder / "items.csv").write_text("item_id,response,model\n" + named)
+    add_column(folder / "items.csv", "model", ["x" if each else "y" for each in better])
     spec = folder / "testsets" / "one.yaml"
     spec.write_text(spec.read_text() + "systems: [model]\n")
     care(folder, "run")
@@ -193,7 +184,7 @@ def test_a_blocked_fit_is_not_a_failure_and_reports_the_change_once(tmp_path):
     printed = care(folder, "run")
     assert "failed" not in printed
     verdict = verdict_of(folder)
-    second, first = json.loads(care(folder, "fits", "list", "one", "--json"))
+    second, first = care_json(folder, "fits", "list", "one")
     assert (verdict["state"], verdict["fit_version"]) == ("held back", second["fit_version"])
     for message in (
         "2 judges added: b0, b1",
@@ -215,10 +206,8 @@ def test_a_blocked_fit_is_not_a_failure_and_reports_the_change_once(tmp_path):
     assert all(content in json.loads(alert)["text"] for content in [verdict["sentence"], *by_itself[:1]])
     care(folder, "fits", "accept", "one")
     assert "Held back" not in (folder / "data" / "report" / "index.html").read_text() + care(folder, "run")
-    assert [row["state"] for row in json.loads(care(folder, "fits", "list", "one", "--json"))] == [
-        "published",
-        "was published",
-    ]
+    states = [row["state"] for row in care_json(folder, "fits", "list", "one")]
+    assert states == ["published", "was published"]
 
 
 @pytest.mark.slow
@@ -248,18 +237,16 @@ def test_a_pinned_fit_is_the_one_reported_everywhere(tmp_path):
     assert "nothing to do" in care(folder, "run")
 
     care(folder, *back.split()[1:4])
-    assert {key: verdict_of(folder)[key] for key in ("state", "sentence", "fit_version")} == {
-        key: second[key] for key in ("state", "sentence", "fit_version")
-    }
+    last = verdict_of(folder)
+    assert all(last[key] == second[key] for key in ("state", "sentence", "fit_version"))
 
 
 @pytest.mark.slow
 def test_the_page_marks_tables_of_an_unpublished_fit(tmp_path):
     """Five of six judges are reversed; the new fit is blocked, accepted, and rolled back."""
     folder, columns = workspace_of(tmp_path / "ws", panel("clear")), panel("clear")
-    made_by = ["model", *("new" if column > np.median(columns["a0"]) else "old" for column in columns["a0"])]
-    lines = (folder / "items.csv").read_text().splitlines()
-    (folder / "items.csv").write_text("\n".join(map(",".join, zip(lines, made_by, strict=True))) + "\n")
+    made_by = ["new" if score > np.median(columns["a0"]) else "old" for score in columns["a0"]]
+    add_column(folder / "items.csv", "model", made_by)
     with (folder / "testsets" / "one.yaml").open("a") as file:
         file.write("systems: [model]\n")
     care(folder, "run", code=1)
@@ -292,9 +279,8 @@ def test_three_judges_get_a_caution_and_two_are_rejected(tmp_path):
     refused = assert_same_verdict_everywhere(two, "failed")
     assert "two judges (a0, a1) can be used, but a panel needs three" in refused
     write_scores(tmp_path / "two.csv", columns)
-    result = CliRunner().invoke(app, ["fit", str(tmp_path / "two.csv"), "--out", str(tmp_path / "none")])
-    assert result.exit_code == 1
-    assert "two judges (a0, a1) can be used, but a panel needs three" in result.stderr.replace("\n", " ")
+    printed = typed_line("fit", tmp_path / "two.csv", "--out", tmp_path / "none", code=1)
+    assert "two judges (a0, a1) can be used, but a panel needs three" in printed
     assert not (tmp_path / "none").exists()
 
 
@@ -325,8 +311,7 @@ def test_status_and_rollback_work_while_the_score_file_is_truncated(clear):
     assert second in care(clear, "fits", "list", "one")
     assert care(clear, "report").strip().endswith("index.html")
     care(clear, "fits", "rollback", "one")
-    listed = json.loads(care(clear, "fits", "list", "one", "--json"))
-    assert {row["fit_version"]: row["state"] for row in listed}[first] == "pinned"
+    assert {row["fit_version"]: row["state"] for row in care_json(clear, "fits", "list", "one")}[first] == "pinned"
 
 
 @pytest.mark.slow
@@ -356,8 +341,7 @@ def test_labels_of_a_person_are_never_overwritten(tmp_path):
     commands = [step["command"] for step in verdict["next_steps"] if step["command"]]
     assert commands
     assert "--why" not in str(verdict), "a printed command keeps no option of the output"
-    with to_label.open() as file:
-        rows = list(csv.DictReader(file))
+    rows = read_table(to_label)
     assert [row["label"] for row in rows[:12]] == ["0", "1"] * 6
     assert {row["label"] for row in rows[12:]} == {""}
     assert len({row["item_id"] for row in rows}) == len(rows)
@@ -375,7 +359,7 @@ def test_the_page_of_a_pinned_fit_stays_while_newer_fits_wait(clear):
     drawn, columns = tables(), panel("clear")
     write_scores(clear / "scores.csv", {**columns, "a0": columns["a0"] + 0.05 * columns["a1"]})
     places = run_and_read(clear)
-    newer = json.loads(care(clear, "fits", "list", "one", "--json"))[0]["fit_version"]
+    newer = care_json(clear, "fits", "list", "one")[0]["fit_version"]
     assert newer != first == places.json["fit_version"]
     assert f"the newer fit {newer} is not published" in places.run
     assert "The tables on the page describe another fit" not in places.run + places.page
@@ -397,10 +381,8 @@ def test_a_pinned_fit_without_a_stored_verdict_is_reported(clear):
     (clear / "data" / "parts" / "fits" / "testset=one" / f"fit={first}.fitfacts.json").unlink()
     care(clear, "fits", "promote", first)
     places = run_and_read(clear)
-    assert (
-        assert_same_verdict_everywhere(places, "held back")
-        == f"A person pinned fit {first}, but the verdict on this fit is not stored."
-    )
+    sentence = assert_same_verdict_everywhere(places, "held back")
+    assert sentence == f"A person pinned fit {first}, but the verdict on this fit is not stored."
     assert f"care fits accept one --workspace {clear}" in places.run
 
     (clear / "scores.csv").write_text((clear / "scores.csv").read_text() + "i00\n")

@@ -4,7 +4,6 @@ The workspaces are the paper's with recorded scores, the demo with a user's reco
 from two tables.
 """
 
-import csv
 import re
 import shutil
 from pathlib import Path
@@ -13,20 +12,21 @@ import numpy as np
 import pytest
 
 from tests.support.openai_server import Server, answer
-from tests.support.workspaces import QUICK, care, care_json, make, make_programs, query
+from tests.support.workspaces import (
+    QUICK,
+    care,
+    care_json,
+    make,
+    make_programs,
+    query,
+    write_api_judge,
+    write_table,
+)
 
 ROOT = Path(__file__).parents[2]
 ITEMS = 40
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def endpoint(monkeypatch):
-    """Start a server that grades by the length of the question."""
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    with Server(lambda text, _: answer(str(len(text) % 10))) as server:
-        yield server
 
 
 @pytest.mark.data
@@ -73,9 +73,6 @@ def test_the_demo_and_own_recorded_scores_share_a_workspace(tmp_path):
     """Recorded judges score one test set and programs both; each test set has a panel."""
     folder = make_programs(tmp_path / "mixed")
     write_own(folder)
-    (folder / "testsets" / "own.yaml").write_text(
-        "scale: [0, 100]\nsource:\n  kind: files\n  items: answers.csv\n  scores: {path: scores.csv}\n"
-    )
     assert " fails " not in care(folder, "doctor")
     printed = care(folder, "run")
     assert "failed:" not in printed
@@ -91,22 +88,19 @@ def test_the_demo_and_own_recorded_scores_share_a_workspace(tmp_path):
 
 
 def write_own(folder: Path, *texts: str) -> None:
-    """Write a wide table of three judges, and their items with all texts or with the named texts."""
+    """Write a test set: a wide table of four judges, and their items with all texts or with the named texts."""
+    (folder / "testsets" / "own.yaml").write_text(
+        "scale: [0, 100]\nsource:\n  kind: files\n  items: answers.csv\n  scores: {path: scores.csv}\n"
+    )
     rng = np.random.default_rng(7)
     quality = rng.uniform(20, 80, ITEMS)
     judges = {name: np.clip(quality + rng.normal(0, 12, ITEMS), 0, 100) for name in ("gpt", "claude", "llama", "qwen")}
-    with (folder / "scores.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["item_id", *judges])
-        writer.writerows([f"q{k}", *(f"{column[k]:.1f}" for column in judges.values())] for k in range(ITEMS))
-    items = [
-        {"item_id": f"q{k}", "prompt": f"What is {k}?", "response": f"It is {'very ' * (k % 7)}{k}.", "source": "web"}
-        for k in range(ITEMS)
-    ]
-    with (folder / "answers.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, ["item_id", *(texts or ("prompt", "response")), "source"], extrasaction="ignore")
-        writer.writeheader()
-        writer.writerows(items)
+    rows = ([f"q{k}", *(f"{column[k]:.1f}" for column in judges.values())] for k in range(ITEMS))
+    write_table(folder / "scores.csv", ["item_id", *judges], rows)
+    answers = [{"prompt": f"What is {k}?", "response": f"It is {'very ' * (k % 7)}{k}."} for k in range(ITEMS)]
+    columns = texts or ("prompt", "response")
+    rows = ([f"q{k}", *(answers[k][column] for column in columns), "web"] for k in range(ITEMS))
+    write_table(folder / "answers.csv", ["item_id", *columns, "source"], rows)
 
 
 def own_workspace(folder: Path, endpoint: Server, *texts: str) -> Path:
@@ -114,13 +108,9 @@ def own_workspace(folder: Path, endpoint: Server, *texts: str) -> Path:
     for name in ("judges", "testsets"):
         (folder / name).mkdir(parents=True)
     (folder / "care.yaml").write_text(QUICK)
-    (folder / "judges" / "api.yaml").write_text(
-        f"engine: {{kind: openai, base_url: '{endpoint.url}', model: judge-1, template: answer_rating, scoring: text, "
-        "retries: 0, price_in: 1.0, price_out: 1.0}\nscale: [0, 9]\nlicense: its own\n"
-    )
-    (folder / "testsets" / "own.yaml").write_text(
-        "scale: [0, 100]\nsource:\n  kind: files\n  items: answers.csv\n  scores: {path: scores.csv}\n"
-    )
+    endpoint.say = lambda text, _: answer(str(len(text) % 10))
+    options = {"template": "answer_rating", "scoring": "text", "retries": 0, "price_in": 1.0, "price_out": 1.0}
+    write_api_judge(folder, endpoint.url, judge="scale: [0, 9]\nlicense: its own\n", **options)
     write_own(folder, *texts)
     return folder
 
@@ -172,9 +162,6 @@ def test_a_test_set_without_scores_does_not_affect_other_test_sets(tmp_path):
     """One of a judge's two test sets has no score file; the other is loaded and fitted."""
     folder = make(tmp_path / "ws", judges=())
     write_own(folder)
-    (folder / "testsets" / "own.yaml").write_text(
-        "scale: [0, 100]\nsource:\n  kind: files\n  items: answers.csv\n  scores: {path: scores.csv}\n"
-    )
     (folder / "judges" / "gpt.yaml").write_text("engine: {kind: recorded, column: gpt}\ntestsets: [one, own]\n")
     printed = care(folder, "run", code=1)
     failed = "failed: judge_inference gpt: one: judge 'gpt' has recorded scores, but test set 'one' has no score file"

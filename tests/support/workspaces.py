@@ -8,6 +8,7 @@ import os
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import dagster as dg
@@ -44,11 +45,32 @@ def write_judge(folder: Path, name: str, **more: object) -> None:
     (folder / "judges" / f"{name}.yaml").write_text("\n".join(lines) + "\n")
 
 
-def write_testset(folder: Path, name: str = "one") -> None:
+def write_api_judge(folder: Path, url: str, name: str = "api", judge: str = "", **engine: object) -> None:
+    """Write a judge that asks an endpoint; ``judge`` has further lines of its file."""
+    settings = {"kind": "openai", "base_url": f"'{url}'", "model": "judge-1", "template": "quality", **engine}
+    words = (f"{key}: {value if isinstance(value, str) else json.dumps(value)}" for key, value in settings.items())
+    (folder / "judges" / f"{name}.yaml").write_text(f"engine: {{{', '.join(words)}}}\n{judge}")
+
+
+def write_distinct_items(folder: Path, n: int) -> None:
+    """Write items whose texts differ in words and in length."""
+    rows = ((f"i{k}", "What is the capital?", f"{'and large ' * (k % 7)}It is {k}.", k % 5) for k in range(n))
+    write_table(folder / "one.csv", ("item_id", "question", "answer", "label"), rows)
+
+
+def write_testset(folder: Path, name: str = "one", source: str = "", rest: str = "scale: [0, 10]\n") -> None:
+    """Write the file of a test set; ``source`` has further lines of its source, without their indent."""
     (folder / "testsets" / f"{name}.yaml").write_text(
         f"source:\n  kind: files\n  items: {name}.csv\n"
-        "  columns: {prompt: question, response: answer, gold: label}\nscale: [0, 10]\n"
+        f"  columns: {{prompt: question, response: answer, gold: label}}\n{indent(source, '  ')}{rest}"
     )
+
+
+def add_column(path: Path, name: str, values: Sequence[object]) -> None:
+    """Add a column to a CSV file, whose rows get the values in turn."""
+    header, *lines = path.read_text().splitlines()
+    rows = [f"{line},{values[k % len(values)]}" for k, line in enumerate(lines)]
+    path.write_text("\n".join([f"{header},{name}", *rows]) + "\n")
 
 
 QUICK = "fit: {resamples: 0}\nreview: {hold: false}\n"
@@ -126,11 +148,25 @@ def typed_json(*words: object, code: int = 0) -> Any:
     return json.loads(result.stdout)
 
 
-def write_table(path: Path, header: Sequence[object], rows: Iterable[Sequence[object]]) -> Path:
+def write_table(
+    path: Path, header: Iterable[object], rows: Iterable[Iterable[object]], encoding: str = "utf-8"
+) -> Path:
     """Write a CSV file, and return its path."""
-    with path.open("w", newline="") as file:
+    with path.open("w", newline="", encoding=encoding) as file:
         csv.writer(file).writerows([header, *rows])
     return path
+
+
+def read_table(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a CSV file, with or without a byte order mark."""
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        return list(csv.DictReader(file))
+
+
+def doctor_rows(folder: Path, *options: str) -> list[dict[str, str]]:
+    """Return the rows of ``care doctor``, whatever its exit code."""
+    words = ["doctor", "--workspace", str(folder), "--json", *options]
+    return json.loads(CliRunner().invoke(app, words, catch_exceptions=False).stdout)
 
 
 def care(folder: Path, *words: str, code: int = 0) -> str:

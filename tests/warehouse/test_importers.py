@@ -14,11 +14,10 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import care_eval
 from care_ops.errors import InputError
-from orchestration.cli.app import app
+from tests.support.workspaces import typed
 from warehouse.importers.collected import Collector, number_of
 from warehouse.importers.registry import IMPORTERS, read_import
 from warehouse.items import ItemRecord
@@ -105,10 +104,9 @@ def test_two_panels_come_back_to_the_same_digits(kind, panel, tmp_path):
 @pytest.mark.parametrize("kind", IMPORTERS)
 def test_the_command_writes_tables_that_a_fit_takes(kind, tmp_path):
     path, scores, items = path_of(kind, "grades", tmp_path), tmp_path / "scores.parquet", tmp_path / "items.parquet"
-    done = CliRunner().invoke(app, ["import", kind, str(path), "--out", str(scores), "--items", str(items)])
-    assert done.exit_code == 0, done.output
-    assert f"care fit {scores} --items {items}" in done.output
-    assert "8 items, 3 judges ('" in done.output
+    printed = typed("import", kind, path, "--out", scores, "--items", items)
+    assert f"care fit {scores} --items {items}" in printed
+    assert "8 items, 3 judges ('" in printed
     result = care_eval.fit(scores, items=items, aggregators="avg", intervals=0, admit="all")
     expected = np.array(PANELS["grades"]["scores"]).mean(axis=1)
     if kind == "alpaca_eval":
@@ -256,15 +254,13 @@ def test_what_is_no_file_of_the_tool_is_refused_in_a_sentence(kind, tmp_path):
 
 
 def test_the_command_names_what_it_can_write(tmp_path):
-    words = ["import", "deepeval", str(FILES / "deepeval" / "grades"), "--out", str(tmp_path / "scores.xlsx")]
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 2
-    assert "choose a name that ends in .parquet or .csv" in done.output
+    refused = typed("import", "deepeval", FILES / "deepeval" / "grades", "--out", tmp_path / "scores.xlsx", code=2)
+    assert "choose a name that ends in .parquet or .csv" in refused
 
 
 def test_every_tool_is_named_wherever_a_person_reads_or_writes_its_name():
     """A new importer must be in the help of `care import`, in the test set's file and in the documentation."""
     assert {*get_args(ImportSource.model_fields["tool"].annotation)} == {*IMPORTERS}
-    help_text = CliRunner().invoke(app, ["import", "--help"]).output
+    help_text = typed("import", "--help")
     documented = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
     assert not [name for name in IMPORTERS if name not in help_text or f"`{name}`" not in documented]
