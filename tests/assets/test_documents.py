@@ -24,7 +24,7 @@ from care_ops.records import Certificate, Comparison, Evaluation, Intervals
 from care_ops.scores import ScoreMatrix
 from warehouse.artifacts import FitFolder
 from warehouse.documents import document_of, read_record
-from warehouse.fits import FitStore, FitVersion, Publication
+from warehouse.fits import FitStore, FitVersion
 from warehouse.storage import DamagedError, write_document
 
 CERTIFICATE = Certificate(2.0, 1.5, 0.25, 1e-6, 40, converged=False)
@@ -131,7 +131,7 @@ def test_an_evaluation_from_before_a_metric_was_computed_lacks_that_metric(tmp_p
         read_record(path, Evaluation)
 
 
-def test_damaged_fit_versions_and_publications_are_quarantined(tmp_path):
+def test_a_fit_version_of_another_form_is_quarantined(tmp_path):
     store = FitStore(tmp_path)
     version = {"fit_version": "e", "testset": "one", "fits": {"avg": "f"}, "made_at": "2026"}
     write_document(store.folder("one") / "fit_version=e.json", {**version, "inputs": {"slices": {"a": "x"}}})
@@ -140,12 +140,6 @@ def test_damaged_fit_versions_and_publications_are_quarantined(tmp_path):
     assert (kept.inputs.slices, kept.inputs.admitted, kept.inputs.duplicates) == ({"a": "x"}, set(), 0.0)
     write_document(store.folder("one") / "fit_version=e.json", {**version, "inputs": {"panel": [{"judge": "a"}]}})
     assert store.fit_versions("one") == []
-
-    store.publish(Publication("one", "e", "review"))
-    (log,) = store.folder("one").glob("publications.jsonl")
-    log.write_text(log.read_text() + log.read_text().replace("false", "true"))
-    assert [publication.pinned for publication in store.publications("one")] == [False]
-    assert [publication.pinned for publication in store.publications("one")] == [False], "the rest is the log now"
 
 
 def test_details_are_read_as_the_aggregators_write_them(rng):

@@ -14,6 +14,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from tests.support.report_pages import MODES
 from tests.support.workspaces import read_table, typed_line, write_table
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -234,13 +235,6 @@ def test_two_tabs_share_labels_and_two_pages_do_not(folder, opened):
     label(folder, "--count", 5, "--html", folder / "more.html")
     other.goto((folder / "more.html").as_uri())
     assert other.get_by_label("Your name").is_visible(), "another file, another sitting"
-
-
-MODES = {
-    "light": {"color_scheme": "light", "viewport": {"width": 1120, "height": 800}},
-    "dark": {"color_scheme": "dark", "viewport": {"width": 1120, "height": 800}},
-    "narrow": {"color_scheme": "light", "viewport": {"width": 390, "height": 844}},
-}
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 from assets.report.items import MOST_ROWS
 from assets.report.page import write_index, write_page
 from tests.support.dagster_ui import WAIT_MS
-from tests.support.report_pages import VERDICT, report_data
+from tests.support.report_pages import MODES, VERDICT, report_data
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -22,12 +22,6 @@ SIZES = {"small": (60, 6), "judges": (400, 116), "items": (50_000, 24)}
 """Numbers of items and judges of each page."""
 
 PAGES = ("index", "items-small", *(f"testset-{name}" for name in SIZES))
-
-MODES = {
-    "light": {"color_scheme": "light", "viewport": {"width": 1120, "height": 1000}},
-    "dark": {"color_scheme": "dark", "viewport": {"width": 1120, "height": 1000}},
-    "narrow": {"color_scheme": "light", "viewport": {"width": 390, "height": 844}},
-}
 
 
 @pytest.fixture(scope="module")

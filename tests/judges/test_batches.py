@@ -21,7 +21,7 @@ from judges.pool import Pool
 from judges.spec import OpenAIEngine
 from orchestration.workspace import load_workspace
 from tests.support.openai_server import Server, answer
-from tests.support.workspaces import make, run, write_api_judge
+from tests.support.workspaces import make, run, statuses, write_api_judge, write_table
 from warehouse import storage
 
 N = 40
@@ -62,12 +62,6 @@ def ask(folder):
         score_pending(workspace, "api", read, session, account)
 
 
-def statuses(folder):
-    rows = load_workspace(folder).parts.read_scores("api", "one", ("item_id", "status", "created_at")).to_pylist()
-    newest = {row["item_id"]: row["status"] for row in sorted(rows, key=lambda row: row["created_at"])}
-    return Counter(newest.values())
-
-
 def billed(folder):
     rows = load_workspace(folder).bills.read().to_pylist()
     names = ("tokens_in", "tokens_out", "dollars", "dollars_unknown", "requests", "questions")
@@ -76,6 +70,14 @@ def billed(folder):
 
 def sent(folder):
     return open_batches(load_workspace(folder), "api", "one")
+
+
+def collects_all(folder, server, paid=1):
+    """Answer the open batches, and check that a run collects all scores, for which each question is paid so often."""
+    server.work()
+    ask(folder)
+    assert statuses(folder) == {"ok": N}
+    assert set(server.paid.values()) == {paid}
 
 
 def questions(folder):
@@ -99,11 +101,8 @@ def test_one_run_sends_and_the_next_collects(folder, server):
         ask(folder)
     assert f"9 of {count - 1} requests done" in batch_messages(load_workspace(folder))[0]
     assert len(server.batches) == 1
-    server.work()
-    ask(folder)
+    collects_all(folder, server)
     assert sent(folder) == []
-    assert statuses(folder) == {"ok": N}
-    assert set(server.paid.values()) == {1}
     assert len(server.paid) == count
     books = billed(folder)
     first = 100 * 1.0 / 1e6 + 1 * 5.0 / 1e6  # by the prices of files, which are those of the judge's own file
@@ -206,10 +205,7 @@ def test_what_expired_is_asked_again_and_what_came_counts(folder, server):
     ask(folder)
     (batch,) = sent(folder)
     assert batch.questions == 5
-    server.work()
-    ask(folder)
-    assert statuses(folder) == {"ok": N}
-    assert set(server.paid.values()) == {1}
+    collects_all(folder, server)
     assert billed(folder)["tokens_in"] == server.tokens[0]
 
 
@@ -220,10 +216,7 @@ def test_a_batch_of_which_nothing_came_stops_the_judge_and_is_asked_again(folder
         ask(folder)
     assert sent(folder) == []
     ask(folder)
-    server.work()
-    ask(folder)
-    assert statuses(folder) == {"ok": N}
-    assert set(server.paid.values()) == {1}
+    collects_all(folder, server)
 
 
 def test_each_line_is_read_as_any_other_answer(folder, server):
@@ -266,9 +259,8 @@ def test_each_line_is_read_as_any_other_answer(folder, server):
 
 def test_a_pair_of_which_half_came_pays_that_half_once(tmp_path, server):
     folder = make(tmp_path / "ws", (), 1)
-    (folder / "one.csv").write_text(
-        "item_id,question,a,b\n" + "".join(f"i{k},What?,one {k},two {k}\n" for k in range(8))
-    )
+    rows = [(f"i{k}", "What?", f"one {k}", f"two {k}") for k in range(8)]
+    write_table(folder / "one.csv", ("item_id", "question", "a", "b"), rows)
     (folder / "testsets" / "one.yaml").write_text(
         "source:\n  kind: files\n  items: one.csv\n  columns: {prompt: question, response: a, response_2: b}\n"
         "prompt: preference\nscale: [-3, 3]\n"
@@ -288,8 +280,8 @@ def test_a_pair_of_which_half_came_pays_that_half_once(tmp_path, server):
 
 def test_items_with_equal_prompts_are_one_line(tmp_path, server):
     folder = make(tmp_path / "ws", (), 1)
-    rows = [f"i{k},What?,answer {k // 2},reference {k}" for k in range(12)]
-    (folder / "one.csv").write_text("\n".join(["item_id,question,answer,label", *rows]) + "\n")
+    rows = [(f"i{k}", "What?", f"answer {k // 2}", f"reference {k}") for k in range(12)]
+    write_table(folder / "one.csv", ("item_id", "question", "answer", "label"), rows)
     (folder / "testsets" / "one.yaml").write_text(
         "source:\n  kind: files\n  items: one.csv\n  columns: {prompt: question, response: answer, reference: label}\n"
     )
@@ -309,9 +301,7 @@ def test_files_are_split(folder, server, monkeypatch):
     assert sizes == [7] * (len(sizes) - 1) + [sizes[-1]]
     assert sum(sizes) == questions(folder) - 1
     assert set(lines_of(server).values()) == {1}
-    server.work()
-    ask(folder)
-    assert statuses(folder) == {"ok": N}
+    collects_all(folder, server)
 
 
 def test_the_highest_cost_of_a_file_is_reserved_before_it_is_sent(folder, server):
@@ -363,10 +353,7 @@ def test_a_judge_that_no_longer_asks_by_files_waits_for_the_open_one(folder, ser
     write(folder, server, batch=False)
     ask(folder)
     assert len(server.requests) == 1
-    server.work()
-    ask(folder)
-    assert statuses(folder) == {"ok": N}
-    assert set(server.paid.values()) == {1}
+    collects_all(folder, server)
 
 
 def test_a_refused_file_is_reported_and_sent_again(folder, server):
@@ -425,10 +412,7 @@ def test_repeats_are_separate_lines_and_the_score_is_their_mean(folder, server):
     (batch,) = sent(folder)
     assert len(server.requests) == 3, "one question first, as often as every other"
     assert len(batch.lines) == len(set(batch.lines)) == 3 * (count - 1)
-    server.work()
-    ask(folder)
-    assert statuses(folder) == {"ok": N}
-    assert set(server.paid.values()) == {3}
+    collects_all(folder, server, paid=3)
     kept = load_workspace(folder).parts.read_scores("api", "one", ("score", "p_json")).to_pylist()
     assert all(json.loads(row["p_json"]) == {"score": [7.0] * 3} and row["score"] == 7.0 for row in kept)
     ask(folder)

@@ -34,7 +34,7 @@ from orchestration.workspace import AlertSettings
 from tests.support import endpoints
 from tests.support.endpoints import PRICE_IN, PRICE_OUT, Vendor, number_of
 from tests.support.judging import run_judge
-from tests.support.servers import LocalServer, wait_until
+from tests.support.servers import LocalServer, QuietHandler, wait_until
 
 KEY = "sk-proj-Zq7vW2xT9/bN4+kLp3=mR8"
 
@@ -209,7 +209,7 @@ def test_an_endpoint_that_wants_a_long_pause_stops_the_judge(vendor, error):
     assert len(server.bodies) == 1
 
 
-class _NoEnd(BaseHTTPRequestHandler):
+class _NoEnd(QuietHandler, BaseHTTPRequestHandler):
     """Server whose answers are endless and slow; below ``/late``, even the header does not end."""
 
     def do_GET(self):
@@ -222,9 +222,6 @@ class _NoEnd(BaseHTTPRequestHandler):
                 time.sleep(0.1)
         except OSError:
             return
-
-    def log_message(self, *_):
-        """Log nothing."""
 
 
 @pytest.mark.parametrize(
@@ -264,7 +261,7 @@ def test_a_key_in_place_of_the_name_of_its_variable_is_refused_and_not_repeated(
     assert key not in "".join(traceback.format_exception(caught.value))
 
 
-class _Proxy(BaseHTTPRequestHandler):
+class _Proxy(QuietHandler, BaseHTTPRequestHandler):
     """Proxy that answers itself, and records the requested address and the credentials."""
 
     seen: ClassVar[list[tuple[str, str | None]]] = []
@@ -275,9 +272,6 @@ class _Proxy(BaseHTTPRequestHandler):
         self.end_headers()
 
     do_GET = do_POST = _note  # noqa: N815, as http.server calls them
-
-    def log_message(self, *_):
-        """Log nothing."""
 
 
 def through(monkeypatch, **proxies):

@@ -118,17 +118,13 @@ def test_a_server_that_fails_once_is_asked_again(serve, reply):
     assert len(server.requests) == 2
 
 
-@pytest.mark.parametrize("reply", [(500, "oops"), (200, '{"choices": [{"mess'), (429, "no")], ids=range(3))
-def test_a_server_that_always_fails_gives_a_status(serve, reply):
-    score = scores(serve(lambda *_: reply), retries=1)[0]
-    assert (score.score, score.status) == (None, Status.ENGINE_ERROR)
-    assert score.raw
-
-
 @pytest.mark.parametrize(
     ("reply", "status"),
     [
         ({"error": {"message": "maximum context length exceeded"}}, Status.TOO_LONG),
+        ((500, "oops"), Status.ENGINE_ERROR),
+        ((429, "no"), Status.ENGINE_ERROR),
+        ((200, '{"choices": [{"mess'), Status.ENGINE_ERROR),
         ({"error": {"message": "bad request"}}, Status.ENGINE_ERROR),
         ({"model": "judge-1", "choices": []}, Status.ENGINE_ERROR),
         (answer(None, refusal="I will not"), Status.REFUSED),
@@ -136,7 +132,7 @@ def test_a_server_that_always_fails_gives_a_status(serve, reply):
         (answer("I'm sorry, I cannot"), Status.REFUSED),
         (answer("95"), Status.OUT_OF_RANGE),
     ],
-    ids=range(7),
+    ids=range(10),
 )
 def test_other_errors_give_a_status(serve, reply, status):
     score = scores(serve(lambda *_: reply), retries=0)[0]

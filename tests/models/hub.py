@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from tests.support.servers import LocalServer, QuietHandler
+
 SHA = "0123456789abcdef0123456789abcdef01234567"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler, BaseHTTPRequestHandler):
     """Handler of the requests of `huggingface_hub` and `datasets`: repositories, their trees, and their files."""
 
     protocol_version = "HTTP/1.1"
@@ -66,21 +67,11 @@ class _Handler(BaseHTTPRequestHandler):
             return
         content = path.read_bytes()
         etag = {"etag": f'"{hashlib.sha256(content).hexdigest()}"', "x-repo-commit": SHA}
-        self._answer(content, {**etag, "content-type": "application/octet-stream"}, 200)
+        self.send_content(content, **etag, **{"content-type": "application/octet-stream"})
 
     def _json(self, content: Any, code: int = 200, headers: dict[str, str] | None = None) -> None:
-        self._answer(json.dumps(content).encode(), {"content-type": "application/json", **(headers or {})}, code)
-
-    def _answer(self, content: bytes, headers: dict[str, str], code: int) -> None:
-        self.send_response(code)
-        for header, value in {**headers, "content-length": str(len(content))}.items():
-            self.send_header(header, value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        pass
+        headers = {"content-type": "application/json", **(headers or {})}
+        self.send_content(json.dumps(content).encode(), code, **headers)
 
 
 def _entry(repository: Path, path: Path) -> dict[str, Any]:
@@ -94,10 +85,5 @@ def _entry(repository: Path, path: Path) -> dict[str, Any]:
 @contextmanager
 def hub(folder: Path) -> Iterator[str]:
     """Yield the server's address, for ``HF_ENDPOINT``."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"folder": folder}))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with LocalServer(type("Handler", (_Handler,), {"folder": folder})) as server:
+        yield server.url.removesuffix("/v1")

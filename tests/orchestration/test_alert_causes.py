@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -53,7 +53,7 @@ class Daemon:
         self.tick("workspace_sensor")
         return list(self.tick("stale_assets_sensor").run_requests or ())
 
-    def run_together(self, assets: set[str], tags: dict[str, str]) -> dg.ExecuteInProcessResult:
+    def run_together(self, assets: set[str], tags: Mapping[str, str]) -> dg.ExecuteInProcessResult:
         """Run several assets together, for the partition or range in the tags."""
         return self.definitions.resolve_job_def(IMPLICIT_ASSET_JOB).execute_in_process(
             instance=self.instance,
@@ -65,12 +65,7 @@ class Daemon:
 
     def run(self, asset: str, partition: str | None = None) -> dg.ExecuteInProcessResult:
         """Run one asset, and the sensor of failed runs."""
-        result = self.definitions.resolve_job_def(IMPLICIT_ASSET_JOB).execute_in_process(
-            instance=self.instance,
-            asset_selection=[dg.AssetKey(asset)],
-            partition_key=partition,
-            raise_on_error=False,
-        )
+        result = self.run_together({asset}, {"dagster/partition": partition} if partition else {})
         failures = [event for event in result.all_events if event.is_step_failure]
         note_failed_run(self.folder, self.instance, result.dagster_run, failures)
         return result
@@ -126,8 +121,7 @@ def test_a_failed_stage_is_retried_once_and_shown_in_the_verdict_until_it_succee
     assert daemon.reported().startswith("`items` could not be built: ")
     assert daemon.look() == []
 
-    implicit = daemon.definitions.resolve_job_def(IMPLICIT_ASSET_JOB)
-    assert implicit.execute_in_process(instance=daemon.instance, asset_selection=[dg.AssetKey("night")]).success
+    assert daemon.run_together({"night"}, {}).success
     assert assets_of(daemon.look()) == ["items", "gold"], "a night asks for it once more"
     source.write_text(good)
     assert assets_of(daemon.look()) == ["report_index"], "the items are of this source"

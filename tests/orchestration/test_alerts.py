@@ -2,10 +2,9 @@
 
 import json
 import socketserver
-import threading
 from dataclasses import asdict
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from zoneinfo import ZoneInfo
 
 import dagster as dg
@@ -20,6 +19,7 @@ from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
 from orchestration.locks import hold_daemon_lock
 from orchestration.workspace import AlertSettings, NightlySettings, load_workspace
+from tests.support.servers import LocalServer, QuietHandler
 from tests.support.workspaces import QUICK, care, make
 
 
@@ -29,23 +29,16 @@ def hook():
     taken: list[dict] = []
     state = {"refuse": 0}
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler, BaseHTTPRequestHandler):
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             state["refuse"] -= 1
             if state["refuse"] < 0:  # before the answer: who sent it does not wait for what follows
                 taken.append({**body, "path": self.path})
-            self.send_response(503 if state["refuse"] >= 0 else 200)
-            self.end_headers()
+            self.send_content(b"", 503 if state["refuse"] >= 0 else 200)
 
-        def log_message(self, *_):
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/secret", taken, state
-    server.shutdown()
-    server.server_close()
+    with LocalServer(Handler) as server:
+        yield f"http://127.0.0.1:{server.server_port}/secret", taken, state
 
 
 ALERT = opened(Alert("night late", "The last night ended 30 hours ago."), "ws")

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
-import time
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from urllib.request import Request, urlopen
 
 import pytest
 
 from tests.support.deployed import COMPOSE, Deployment, postgres, postgres_binaries
-from tests.support.servers import free_port, kill, wait_until
+from tests.support.servers import accepts, free_port, kill, wait_until
 from tests.support.workspaces import QUICK, make, query
 
 pytestmark = pytest.mark.slow
@@ -96,7 +94,7 @@ def test_the_composed_dask_scheduler_and_worker_start_and_compute(deployment):
     port = free_port()
     there = {"tcp://dask-scheduler:8786": f"tcp://127.0.0.1:{port}"}
     deployment.start("dask-scheduler", there, "--port", str(port), "--host", "127.0.0.1", "--dashboard-address", ":0")
-    wait_until(lambda: listens(port), deployment.logs)
+    wait_until(lambda: accepts(port), deployment.logs)
     deployment.start("dask-worker", there, "--dashboard-address", ":0")
     with Client(f"tcp://127.0.0.1:{port}", timeout=60) as client:
         client.wait_for_workers(1, timeout=120)
@@ -111,7 +109,7 @@ def test_the_composed_ray_head_starts_and_requires_the_token(deployment):
         more = ["--node-ip-address=127.0.0.1", f"--port={port}", f"--temp-dir={folder}", "--num-gpus=0", "--num-cpus=1"]
         environment = {"RAY_AUTH_MODE": COMPOSE["ray"]["environment"]["RAY_AUTH_MODE"], "RAY_AUTH_TOKEN": token}
         ray = deployment.start("ray", {"10001": str(client)}, *more, **environment)
-        wait_until(lambda: listens(client), deployment.logs)
+        wait_until(lambda: accepts(client), deployment.logs)
         code = "from judges.ray_cluster import connect\nconnect()\nimport ray\nprint(ray.cluster_resources()['CPU'])"
         address = {"RAY_ADDRESS": f"ray://127.0.0.1:{client}", "RAY_AUTH_MODE": "token"}
 
@@ -126,10 +124,3 @@ def test_the_composed_ray_head_starts_and_requires_the_token(deployment):
         assert "RAY_AUTH_TOKEN to the content" in come("b" * 64).stderr
         kill(ray, 15)
         ray.wait(60)
-
-
-def listens(port: int) -> bool:
-    with suppress(OSError), closing(socket.create_connection(("127.0.0.1", port), timeout=5)):
-        return True
-    time.sleep(0.2)
-    return False

@@ -2,40 +2,30 @@
 
 import json
 import shutil
-from collections import Counter
 
 import pytest
 
-from orchestration.workspace import load_workspace
 from tests.support.openai_server import answer
-from tests.support.workspaces import JUDGES, care, care_json, doctor_rows, ran, run, write_api_judge
+from tests.support.workspaces import JUDGES, care, care_json, doctor_rows, ran, run, statuses, write_api_judge
 
 
 @pytest.fixture
-def failing(endpoint):
-    """Return a server that fails on some texts while ``broken["yes"]``, and a function that writes its judge."""
+def failing(endpoint, workspace_after_run):
+    """Return a workspace, a server that fails on some texts by ``broken["yes"]``, and a function to write its judge."""
     broken = {"yes": lambda text: "Rome" in text}
     endpoint.say = lambda text, _: (500, "no") if broken["yes"](text) else answer("7")
 
-    def judge(folder, **more):
+    def judge(**more):
         lines = "".join(f"{name}: {value}\n" for name, value in more.items())
-        write_api_judge(folder, endpoint.url, judge=lines, retries=0)
+        write_api_judge(workspace_after_run, endpoint.url, judge=lines, retries=0)
 
-    return endpoint, broken, judge
-
-
-def statuses(folder):
-    workspace = load_workspace(folder)
-    table = workspace.parts.read_scores("api", "one", ("item_id", "status", "created_at")).to_pylist()
-    newest = {row["item_id"]: row["status"] for row in sorted(table, key=lambda row: row["created_at"])}
-    return Counter(newest.values())
+    return workspace_after_run, endpoint, broken, judge
 
 
 @pytest.mark.slow
-def test_the_next_run_asks_only_questions_that_failed(failing, workspace_after_run):
-    server, broken, judge = failing
-    folder = workspace_after_run
-    judge(folder, most_failing=0.9)
+def test_the_next_run_asks_only_questions_that_failed(failing):
+    folder, server, broken, judge = failing
+    judge(most_failing=0.9)
     assert not run(folder).failures
     failed = statuses(folder)["engine_error"]
     assert 0 < failed < 40
@@ -54,10 +44,9 @@ def test_the_next_run_asks_only_questions_that_failed(failing, workspace_after_r
 
 
 @pytest.mark.slow
-def test_attempts_are_counted_and_limited(failing, workspace_after_run):
-    server, broken, judge = failing
-    folder = workspace_after_run
-    judge(folder, most_failing=0.9, attempts=2)
+def test_attempts_are_counted_and_limited(failing):
+    folder, server, broken, judge = failing
+    judge(most_failing=0.9, attempts=2)
     run(folder)
     assert "26 of 26 items of a batch failed" in run(folder).failures["judge_inference", "api"], "all that is left"
     asked = len(server.requests)
@@ -70,17 +59,16 @@ def test_attempts_are_counted_and_limited(failing, workspace_after_run):
     (row,) = care_json(folder, "run", "--dry-run")
     assert (row["judge"], row["items"], row["given_up"]) == ("api", 0, failed)
     broken["yes"] = lambda _: False
-    judge(folder, most_failing=0.9, attempts=3)
+    judge(most_failing=0.9, attempts=3)
     assert ran(run(folder), "judge_inference") == ["api"]
     assert statuses(folder) == {"ok": 40}
 
 
 @pytest.mark.slow
-def test_an_outage_uses_up_no_attempts(failing, workspace_after_run):
+def test_an_outage_uses_up_no_attempts(failing):
     """Four runs get no answer, although two attempts are permitted; afterwards all items are asked."""
-    _, broken, judge = failing
-    folder = workspace_after_run
-    judge(folder, attempts=2)
+    folder, _, broken, judge = failing
+    judge(attempts=2)
     broken["yes"] = lambda _: True
     for _ in range(4):
         assert "items of a batch failed" in run(folder, judge="api").failures["judge_inference", "api"]
@@ -90,12 +78,11 @@ def test_an_outage_uses_up_no_attempts(failing, workspace_after_run):
 
 
 @pytest.mark.slow
-def test_a_judge_whose_endpoint_is_down_stops_early_and_is_named(failing, workspace_after_run):
+def test_a_judge_whose_endpoint_is_down_stops_early_and_is_named(failing):
     """Dagster, ``care run``, status and page report the failure; later the judge is asked about the remaining items."""
-    server, broken, judge = failing
-    folder = workspace_after_run
+    folder, server, broken, judge = failing
     broken["yes"] = lambda _: True
-    judge(folder, batch_size=5)
+    judge(batch_size=5)
     outcome = run(folder)
     assert "items of a batch failed (" in outcome.failures["judge_inference", "api"]
     assert len(server.requests) <= 10, "a batch of five questions, and once more: not all of them"
@@ -116,11 +103,10 @@ def test_a_judge_whose_endpoint_is_down_stops_early_and_is_named(failing, worksp
 
 
 @pytest.mark.slow
-def test_status_counts_scores_of_a_failed_judge_without_dagsters_storage(failing, workspace_after_run):
-    server, broken, judge = failing
-    folder = workspace_after_run
+def test_status_counts_scores_of_a_failed_judge_without_dagsters_storage(failing):
+    folder, server, broken, judge = failing
     broken["yes"] = lambda _: len(server.requests) > 10
-    judge(folder, batch_size=5)
+    judge(batch_size=5)
     assert "judge_inference" in {asset for asset, _ in run(folder).failures}
     given = statuses(folder)["ok"]
     assert 0 < given < 40

@@ -1,16 +1,10 @@
 """Tests of ``care label``: keys in a pseudo-terminal, a kill, a round trip through a spreadsheet, bad input."""
 
 import json
-import os
-import pty
 import re
-import select
 import shlex
 import signal
-import subprocess
 import sys
-import termios
-import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -25,6 +19,7 @@ from assets.table.label_file import COLUMNS, LabelFile
 from orchestration.cli.app import app
 from orchestration.cli.asking import answers_for, ask
 from orchestration.cli.output import show
+from tests.support.terminals import Terminal
 from tests.support.workspaces import read_table as rows_of
 from tests.support.workspaces import typed_line, write_table
 from warehouse.items import ItemRecord
@@ -53,57 +48,10 @@ def care(folder, *words, code=0):
     return typed_line("label", "--items", folder / "items.csv", "--out", folder / "labels.csv", *words, code=code)
 
 
-class Terminal:
-    """Process of ``care label`` behind a pseudo-terminal."""
-
-    def __init__(self, folder, *words):
-        self.master, slave = pty.openpty()
-        given = ["--items", folder / "items.csv", "--out", folder / "labels.csv", "--rater", "ann", *words]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "orchestration.cli", "label", *map(str, given)],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            start_new_session=True,
-        )
-        os.close(slave)
-        self.seen = ""
-
-    def until_asked(self, asks=ENDS):
-        """Return the screen's text up to the next question, or to the end."""
-        shown, deadline = "", time.monotonic() + 120
-        while asks not in shown:
-            assert time.monotonic() < deadline, shown
-            if not select.select([self.master], [], [], 1)[0]:
-                continue
-            try:
-                shown += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", os.read(self.master, 65536).decode())
-            except OSError:  # the other end is closed
-                break
-        self.seen += shown
-        return shown
-
-    def press(self, key, asks=ENDS):
-        """Press a key once the terminal reads single keys, and wait for the next question."""
-        deadline = time.monotonic() + 60
-        while termios.tcgetattr(self.master)[3] & termios.ICANON:
-            assert time.monotonic() < deadline, self.seen
-            time.sleep(0.01)
-        os.write(self.master, key.encode())
-        return self.until_asked(asks)
-
-    def type(self, line, asks="> "):
-        """Type a line and Enter, and wait for the next question."""
-        os.write(self.master, f"{line}\n".encode())
-        return self.until_asked(asks)
-
-    def end(self, how=None):
-        """Wait for the process or kill it, and return its exit code."""
-        if how is not None:
-            self.process.send_signal(how)
-        code = self.process.wait(60)
-        os.close(self.master)
-        return code
+def labelling(folder, *words):
+    """Start ``care label`` in a pseudo-terminal."""
+    given = ["--items", folder / "items.csv", "--out", folder / "labels.csv", "--rater", "ann", *words]
+    return Terminal([sys.executable, "-m", "orchestration.cli", "label", *map(str, given)], ENDS)
 
 
 def item_on(screen):
@@ -115,7 +63,7 @@ def item_on(screen):
 @pytest.mark.slow
 def test_one_key_labels_an_item_and_a_kill_loses_no_label(folder):
     path = folder / "labels.csv"
-    terminal = Terminal(folder, "--count", "6")
+    terminal = labelling(folder, "--count", "6")
     first = terminal.until_asked()
     second = terminal.press("y")
     assert "Is this answer good?" in first
@@ -136,7 +84,7 @@ def test_one_key_labels_an_item_and_a_kill_loses_no_label(folder):
     assert (before[0]["item_id"], before[0]["rater"]) == (item_on(first), "ann")
     assert not list(folder.glob("*.tmp*"))
 
-    terminal = Terminal(folder, "--count", "6")
+    terminal = labelling(folder, "--count", "6")
     assert item_on(terminal.until_asked()) == item_on(last)
     for _ in range(4):
         skipped = terminal.press("y")
@@ -158,7 +106,7 @@ def test_control_characters_in_texts_and_names_are_shown_as_text(folder, capsys)
     assert r"ju\x1b[31mdge" in printed
     text = "plain \x1b[8mhidden\x1b]0;title\x07 \x9b2J end\ttab"
     write(folder / "items.csv", ("item_id", "response"), [("i00", text)])
-    terminal = Terminal(folder)
+    terminal = labelling(folder)
     screen = terminal.until_asked()
     assert r"plain \x1b[8mhidden\x1b]0;title\x07 \x9b2J end" in screen
     terminal.press("q", "never")
@@ -169,7 +117,7 @@ def test_control_characters_in_texts_and_names_are_shown_as_text(folder, capsys)
 def test_care_label_shows_both_answers_of_a_pair_and_asks_for_the_better_one(folder):
     pairs = [(f"p{k}", f"question {k}", f"answer {k}", f"otherwise {k}", "model x", "model y") for k in range(3)]
     write(folder / "items.csv", ("item_id", "prompt", "response_a", "response_b", "model_a", "model_b"), pairs)
-    terminal = Terminal(folder)
+    terminal = labelling(folder)
     shown = terminal.until_asked()
     number = re.search(r"answer (\d+)", shown)[1]
     asked = f"left: answer {number} right: otherwise {number} Which answer is better?"

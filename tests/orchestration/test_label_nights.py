@@ -15,7 +15,17 @@ from assets.publication.fit_versions import history
 from assets.results.evaluation import evaluate_latest
 from care_ops.records import Evaluation
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import QUICK, care, make, make_programs, ran, run, write_items, write_testset
+from tests.support.workspaces import (
+    QUICK,
+    care,
+    make,
+    make_programs,
+    ran,
+    run,
+    write_items,
+    write_table,
+    write_testset,
+)
 from warehouse.sources.demo import generate
 
 CARE = "fit: {resamples: 0, aggregators: [care, avg]}\nreview: {min_rank_correlation: 0.9}\n"
@@ -51,8 +61,8 @@ def care_fit(folder):
 def add_labels(folder, seed=0):
     """Write twenty labels of random items, as the page asks."""
     drawn = np.random.default_rng(seed).choice(sorted(GOLD), 20, replace=False)
-    rows = [f"{item},{GOLD[item]},random" for item in drawn]
-    (folder / "labels.csv").write_text("\n".join(["item_id,label,drawn", *rows]) + "\n")
+    rows = [(item, GOLD[item], "random") for item in drawn]
+    write_table(folder / "labels.csv", ("item_id", "label", "drawn"), rows)
     (folder / "care.yaml").write_text(CARE + "labels: {demo: labels.csv}\n")
 
 

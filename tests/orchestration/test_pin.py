@@ -1,8 +1,7 @@
 """Tests of ``care judges pin`` and ``care testsets pin`` with a local hub."""
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
@@ -11,6 +10,7 @@ pytest.importorskip("huggingface_hub", reason="install the extra huggingface to 
 from judges.settings_files import read_model
 from judges.spec import JudgeSpec
 from orchestration.cli.pin import with_revision
+from tests.support.servers import LocalServer, QuietHandler
 from tests.support.workspaces import care
 from warehouse import catalog
 from warehouse.testsets import TestsetSpec
@@ -20,34 +20,22 @@ MODELS = {"some/open": False, "some/gated": "manual"}
 SETS = {"facebook/asset": False, "lmsys/chatbot_arena_conversations": "auto"}
 
 
-class Hub(BaseHTTPRequestHandler):
+class Hub(QuietHandler, BaseHTTPRequestHandler):
     def do_GET(self):
         kind, _, name = self.path.removeprefix("/api/").partition("?")[0].partition("/")
         gates = {"models": MODELS, "datasets": SETS}[kind]
         known = name in gates
         body = {"id": name, "sha": SHA, "gated": gates.get(name)} if known else {"error": "Repository not found"}
-        content = json.dumps(body).encode()
-        self.send_response(200 if known else 404)
-        if not known:
-            self.send_header("x-error-code", "RepoNotFound")
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_):
-        pass
+        headers = {"content_type": "application/json"} | ({} if known else {"x_error_code": "RepoNotFound"})
+        self.send_content(json.dumps(body).encode(), 200 if known else 404, **headers)
 
 
 @pytest.fixture
 def hub(monkeypatch):
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{server.server_address[1]}")
-    yield server
-    server.shutdown()
-    server.server_close()
+    with LocalServer(Hub) as server:
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", server.url.removesuffix("/v1"))
+        yield server
 
 
 def test_revisions_are_written_next_to_the_model_and_nothing_else_changes(tmp_path, hub):

@@ -8,7 +8,6 @@ standard deviations.
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from assets.report.gather import gather
 from assets.report.staleness import State
 from assets.report.verdicts import verdict_on
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import run
+from tests.support.workspaces import run, write_table
 
 pytestmark = pytest.mark.slow
 
@@ -82,18 +81,14 @@ def write_workspace(folder: Path, draw: Draw) -> Path:
         (folder / name).mkdir(parents=True)
     (folder / "care.yaml").write_text(CARE_YAML)
     (folder / "testsets" / "planted.yaml").write_text(TESTSET)
-    with (folder / "items.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["item_id", "question", "answer", "quality", "system"])
-        for row, state in enumerate(draw.states):
-            words = 10 + 10 * int(STATES[state, 1])  # the first confounder is the length of the answer
-            answer = f"{'word ' * words}{row}"
-            writer.writerow([f"item {row:04d}", "question", answer, STATES[state, 0], draw.systems[row]])
-    with (folder / "scores.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["item_id", *PANEL, "dead"])
-        for row, scores in enumerate(draw.scores):
-            writer.writerow([f"item {row:04d}", *("" if np.isnan(x) else f"{x:.1f}" for x in scores), "3"])
+    ids = [f"item {row:04d}" for row in range(ITEMS)]
+    quality, confounder, *_ = STATES[draw.states].T  # the first confounder is the length of the answer
+    answers = [f"{'word ' * (10 + 10 * int(length))}{row}" for row, length in enumerate(confounder)]
+    rows = zip(ids, ["question"] * ITEMS, answers, quality, draw.systems, strict=True)
+    write_table(folder / "items.csv", ["item_id", "question", "answer", "quality", "system"], rows)
+    cells = [["" if np.isnan(x) else f"{x:.1f}" for x in scores] for scores in draw.scores]
+    rows = ([item, *row, "3"] for item, row in zip(ids, cells, strict=True))
+    write_table(folder / "scores.csv", ["item_id", *PANEL, "dead"], rows)
     return folder
 
 

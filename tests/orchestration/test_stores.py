@@ -24,7 +24,7 @@ from orchestration.locks import PATIENCE, exclusive_lock
 from orchestration.runner import run_stale
 from orchestration.stores import read_workspace
 from orchestration.workspace import load_workspace
-from tests.support.servers import LocalServer, free_port, started, wait_until
+from tests.support.servers import LocalServer, QuietHandler, accepts, free_port, started, wait_until
 from tests.support.workspaces import QUICK, care, make, query, score_rows
 from warehouse.remote.copy import StoreCopy
 from warehouse.remote.objects import Objects
@@ -47,15 +47,9 @@ def s3_server(log: Path, variables: dict[str, str] | None = None) -> Generator[i
     """Start an S3 server with an empty bucket in another process, and yield its port."""
     port = free_port()
     with started([sys.executable, "-m", "moto.server", "-p", str(port)], log, **(variables or {})):
-        wait_until(lambda: _answers(port), log.read_text)
+        wait_until(lambda: accepts(port), log.read_text)
         _make_bucket(port)
         yield port
-
-
-def _answers(port: int) -> bool:
-    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5):
-        return True
-    return False
 
 
 def _make_bucket(port: int) -> None:
@@ -90,7 +84,7 @@ class CuttingProxy(LocalServer):
         """Say nothing: a client that is cut off cuts its other connections too."""
 
 
-class _Passing(BaseHTTPRequestHandler):
+class _Passing(QuietHandler, BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: CuttingProxy
 
@@ -130,9 +124,6 @@ class _Passing(BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
 
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _pass_on  # noqa: N815 - as the library calls them
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
 
 
 @pytest.fixture(scope="session")

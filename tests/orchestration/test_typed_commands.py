@@ -5,15 +5,10 @@ blocked, and the tables of the documentation.
 """
 
 import json
-import os
-import pty
 import random
 import re
-import select
 import shlex
 import shutil
-import subprocess
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +26,7 @@ from tests.orchestration.test_documentation import blocks
 from tests.orchestration.test_printed_commands import by_command, what_is_wrong
 from tests.orchestration.test_readme import STANDS_FOR, environment
 from tests.orchestration.test_readme import commands as commands_of_readme
+from tests.support.terminals import Terminal
 from tests.support.workspaces import (
     JUDGES,
     add_column,
@@ -205,30 +201,6 @@ def test_every_printed_command_works(prepared, tmp_path, monkeypatch):
     assert not [line for line in commands.values() if re.search(r"\b[A-Z]{4,}\b|FILLED_IN", line)], "all are filled in"
 
 
-def in_a_terminal(command: str, folder: Path, presses: str) -> tuple[int, str]:
-    """Run a command in a pseudo-terminal, press a key at each question, and return exit code and screen."""
-    master, slave = pty.openpty()
-    words = ["bash", "-c", command]
-    process = subprocess.Popen(
-        words, cwd=folder, env=environment(), stdin=slave, stdout=slave, stderr=slave, start_new_session=True
-    )
-    os.close(slave)
-    shown, answered, deadline = "", 0, time.monotonic() + 300
-    while time.monotonic() < deadline:
-        if select.select([master], [], [], 0.1)[0]:
-            try:
-                shown += os.read(master, 65536).decode(errors="replace")
-            except OSError:  # the other end is closed
-                break
-        if shown.count("> ", answered) and presses:
-            answered = len(shown)
-            os.write(master, f"{presses[0]}\n".encode())
-            presses = presses[1:]
-    code = process.wait(60)
-    os.close(master)
-    return code, shown
-
-
 def test_the_commands_of_a_verdict_work_in_order(workspace_after_run, monkeypatch):
     """They work in each state of the test set, from another folder, and with a space in the folder's name."""
     monkeypatch.setattr("webbrowser.open", lambda _: True)
@@ -237,12 +209,16 @@ def test_the_commands_of_a_verdict_work_in_order(workspace_after_run, monkeypatc
     advised = remedies(load_workspace(folder), "one")
     for step in (advised.again, advised.use):
         typed(*shlex.split(str(step.command))[1:])
-    code, shown = in_a_terminal(str(advised.label.command), folder.parent, "7u8q")
-    assert code == 0, shown
-    assert "Traceback" not in shown
+    command = ["bash", "-c", str(advised.label.command)]
+    terminal = Terminal(command, "> ", cwd=folder.parent, env=environment())
+    terminal.until_asked()
+    for key in "7u8q":
+        terminal.type(key)
+    assert terminal.end() == 0, terminal.seen
+    assert "Traceback" not in terminal.seen
     assert [row.split(",")[1] for row in (folder / "labels" / "one.csv").read_text().split()[1:3]] == ["8", ""]
     setting = "to fit with these labels: set `labels: {one: labels/one.csv}` in care.yaml, then: care run --workspace "
-    assert setting in shown
+    assert setting in terminal.seen
     used = replace(load_workspace(folder), labels={"one": "labels/one.csv"})
     more = remedies(used, "one").label
     assert more.command == advised.label.command

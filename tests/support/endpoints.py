@@ -13,7 +13,7 @@ from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler
 from urllib.parse import quote
 
-from tests.support.servers import LocalServer
+from tests.support.servers import LocalServer, QuietHandler
 
 PRICE_IN, PRICE_OUT = 3.0, 15.0
 _PACKED, _PACKED_TWICE = gzip.compress(bytes(16 * 2**20)), gzip.compress(gzip.compress(bytes(2**20)))
@@ -40,7 +40,7 @@ class Vendor(LocalServer):
         """Ignore clients that disconnect."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler, BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
@@ -60,9 +60,6 @@ class _Handler(BaseHTTPRequestHandler):
         finally:
             with self.server.lock:
                 self.server.open -= 1
-
-    def log_message(self, *_):
-        pass
 
     def send(self, code, content, headers=(), every=None):
         data = content if isinstance(content, bytes) else json.dumps(content).encode()

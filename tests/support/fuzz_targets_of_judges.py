@@ -6,6 +6,7 @@ import gzip
 import json
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.support import hostile
@@ -86,6 +87,36 @@ REPLY = {
 ERROR = {"error": {"message": "bad", "code": 400, "param": "temperature", "type": "invalid_request_error"}}
 
 
+class _Response:
+    """Response of a connection, which ``Endpoint`` reads in pieces."""
+
+    def __init__(self, status: int, headers: list[tuple[bytes, bytes]], pieces: list[bytes]) -> None:
+        self.status, self.headers, self._pieces = status, headers, pieces
+
+    def __enter__(self) -> _Response:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is open."""
+
+    def iter_stream(self) -> list[bytes]:
+        return self._pieces
+
+
+class _Pool:
+    """Pool of connections that responds with ``respond(method, url)``."""
+
+    def __init__(self, respond: Callable[[str, str], _Response]) -> None:
+        self._respond = respond
+
+    def stream(self, method: str, url: str, **_: object) -> _Response:
+        url.encode("ascii")  # as httpcore does
+        return self._respond(method, url)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 def endpoint(rng: random.Random, folder: Path) -> None:
     """Ask an endpoint with corrupted responses; each item must get a score or a status, or the judge gives a reason."""
     from judges.engines import endpoint as module
@@ -106,50 +137,20 @@ def endpoint(rng: random.Random, folder: Path) -> None:
     spec = JudgeSpec.model_validate({"name": "api", "engine": {"kind": "openai", **settings}})
     engine = build_engine(spec, Context())
 
-    class _Response:
-        def __init__(self) -> None:
-            self.status = rng.choice([200, 200, 200, 400, 401, 404, 422, 429, 500, 503, 0, 999])
-            names = [
-                b"content-encoding",
-                b"retry-after",
-                b"x-ratelimit-remaining-requests",
-                b"x-ratelimit-reset-tokens",
-            ]
-            texts = [
-                b"gzip",
-                b"br",
-                b"deflate",
-                b"1e999",
-                b"-1",
-                b"nan",
-                b"\xff",
-                b"9" * 50,
-                b"Wed, 99 Nov 2026 99:00:00 GMT",
-            ]
-            self.headers = [(name, rng.choice(texts)) for name in names if rng.random() < 0.15]
+    names = [b"content-encoding", b"retry-after", b"x-ratelimit-remaining-requests", b"x-ratelimit-reset-tokens"]
+    texts = [b"gzip", b"br", b"deflate", b"1e999", b"-1", b"nan", b"\xff", b"9" * 50, b"Wed, 99 Nov 2026 99:00:00 GMT"]
 
-        def __enter__(self) -> _Response:
-            return self
+    def respond(_method: str, _url: str) -> _Response:
+        headers = [(name, rng.choice(texts)) for name in names if rng.random() < 0.15]
+        content = hostile.as_json(hostile.spoilt(rng.choice([REPLY, REPLY, ERROR]), rng), rng)
+        content = hostile.bytes_of(content, rng) if rng.random() < 0.15 else content
+        if any(name == b"content-encoding" for name, _ in headers):
+            packed = gzip.compress(content if rng.random() < 0.7 else bytes(50_000_000), 1)
+            content = packed if rng.random() < 0.5 else hostile.bytes_of(packed, rng)
+        status = rng.choice([200, 200, 200, 400, 401, 404, 422, 429, 500, 503, 0, 999])
+        return _Response(status, headers, [content[k : k + 4096] for k in range(0, len(content), 4096)])
 
-        def __exit__(self, *_: object) -> None:
-            """Nothing is open."""
-
-        def iter_stream(self) -> list[bytes]:
-            content = hostile.as_json(hostile.spoilt(rng.choice([REPLY, REPLY, ERROR]), rng), rng)
-            content = hostile.bytes_of(content, rng) if rng.random() < 0.15 else content
-            if any(name == b"content-encoding" for name, _ in self.headers):
-                packed = gzip.compress(content if rng.random() < 0.7 else bytes(50_000_000), 1)
-                content = packed if rng.random() < 0.5 else hostile.bytes_of(packed, rng)
-            return [content[k : k + 4096] for k in range(0, len(content), 4096)]
-
-    class _Pool:
-        def stream(self, *_: object, **__: object) -> _Response:
-            return _Response()
-
-        def close(self) -> None:
-            """Nothing is open."""
-
-    engine._endpoint._connection = lambda: (_Pool(), module._Clock())
+    engine._endpoint._connection = lambda: (_Pool(respond), module._Clock())
     engine._pace.rest = lambda _pause: None
     try:
         scores = engine.score([Item(f"i{k}", "What?", f"It is {k}.") for k in range(2)])
@@ -177,7 +178,7 @@ def batch(rng: random.Random, folder: Path) -> None:
     }
     asked = [0]
 
-    def respond(method: str, path: str) -> bytes:
+    def content_of(method: str, path: str) -> bytes:
         response = {"status_code": 200, "body": REPLY}
         sound: dict[str, object] = {"id": "b1", "status": "completed", "output_file_id": "f1", "error_file_id": "f2"}
         sound |= {"request_counts": {"completed": 1}, "errors": None}
@@ -193,28 +194,9 @@ def batch(rng: random.Random, folder: Path) -> None:
         document = hostile.spoilt(sound, rng) if rng.random() < 0.4 else sound
         return hostile.as_json(document, rng)
 
-    class _Response:
-        def __init__(self, content: bytes) -> None:
-            self.status = rng.choice([200] * 40 + [404, 429, 500])
-            self.headers: list[tuple[bytes, bytes]] = []
-            self._content = content
-
-        def __enter__(self) -> _Response:
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            """Nothing is open."""
-
-        def iter_stream(self) -> list[bytes]:
-            return [self._content]
-
-    class _Pool:
-        def stream(self, method: str, url: str, **_: object) -> _Response:
-            url.encode("ascii")  # as httpcore does
-            return _Response(respond(method, url.partition("?")[0]))
-
-        def close(self) -> None:
-            """Nothing is open."""
+    def respond(method: str, url: str) -> _Response:
+        content = content_of(method, url.partition("?")[0])
+        return _Response(rng.choice([200] * 40 + [404, 429, 500]), [], [content])
 
     def keep(one: Batch) -> None:
         kept[one.token] = one
@@ -228,7 +210,7 @@ def batch(rng: random.Random, folder: Path) -> None:
         lambda *_: None,
     )
     engine = BatchJudgeEngine(spec, spec.engine, Context(), store)
-    engine._endpoint._connection = lambda: (_Pool(), module._Clock())
+    engine._endpoint._connection = lambda: (_Pool(respond), module._Clock())
     engine._pace.rest = lambda _pause: None
     try:
         questions = [[Item(f"i{k}", "What?", f"It is {k}.") for k in range(3)]]

@@ -12,7 +12,7 @@ from email.policy import HTTP
 from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs
 
-from tests.support.servers import LocalServer
+from tests.support.servers import LocalServer, QuietHandler
 
 
 class Server(LocalServer):
@@ -74,7 +74,10 @@ class Server(LocalServer):
         return name
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler, BaseHTTPRequestHandler):
+    def send_json(self, document, code=200):
+        self.send_content(json.dumps(document).encode(), code)
+
     def do_GET(self):
         path, _, query = self.path.partition("?")
         *_, kind, name = path.strip("/").removesuffix("/content").split("/")
@@ -82,43 +85,33 @@ class Handler(BaseHTTPRequestHandler):
             every, after = list(self.server.batches.values()), parse_qs(query).get("after", [None])[0]
             start = 0 if after is None else 1 + [batch["id"] for batch in every].index(after)
             page = every[start : start + 2]
-            return self.send(200, json.dumps({"data": page, "has_more": start + 2 < len(every)}).encode())
+            return self.send_json({"data": page, "has_more": start + 2 < len(every)})
         if kind == "files" and name in self.server.files:
-            return self.send(200, self.server.files[name])
+            return self.send_content(self.server.files[name])
         if kind == "batches" and name in self.server.batches:
-            return self.send(200, json.dumps(self.server.batches[name]).encode())
-        return self.send(404, b'{"error": {"message": "no such thing"}}')
+            return self.send_json(self.server.batches[name])
+        return self.send_json({"error": {"message": "no such thing"}}, 404)
 
     def upload(self, content):
         """Store an uploaded file, or create a batch."""
         if not self.server.has_batches:
-            return self.send(404, b'{"detail": "Not Found"}')
+            return self.send_json({"detail": "Not Found"}, 404)
         if self.path == "/v1/files":
             form = BytesParser(policy=HTTP).parsebytes(
                 b"content-type: %s\r\n\r\n%s" % (self.headers["content-type"].encode(), content)
             )
-            parts = {
-                part.get_param("name", header="content-disposition"): part.get_payload(decode=True)
-                for part in form.iter_parts()
-            }
+            names = [part.get_param("name", header="content-disposition") for part in form.iter_parts()]
+            parts = dict(zip(names, (part.get_payload(decode=True) for part in form.iter_parts()), strict=True))
             assert parts["purpose"] == b"batch"
-            return self.send(200, json.dumps({"id": self.server.keep(parts["file"])}).encode())
+            return self.send_json({"id": self.server.keep(parts["file"])})
         asked = json.loads(content)
         assert asked["completion_window"] == "24h"
         lines = self.server.files[asked["input_file_id"]].splitlines()
-        batch = asked | {
-            "id": f"batch-{sum(1 for name in self.server.batches if name.startswith('batch'))}",
-            "status": "in_progress",
-        }
+        number = sum(name.startswith("batch") for name in self.server.batches)
+        batch = asked | {"id": f"batch-{number}", "status": "in_progress"}
         batch["request_counts"] = {"total": len(lines), "completed": 0, "failed": 0}
         self.server.batches[batch["id"]] = batch
-        return self.send(200, json.dumps(batch).encode())
-
-    def send(self, code, content):
-        self.send_response(code)
-        self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
+        return self.send_json(batch)
 
     def do_POST(self):
         content = self.rfile.read(int(self.headers["content-length"]))
@@ -135,16 +128,7 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(reply)
             reply = answer("7")
         code, content = reply if isinstance(reply, tuple) else (200, json.dumps(reply))
-        self.send_response(code)
-        if code == 429:
-            self.send_header("retry-after", "0.2")
-        self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content.encode())
-        return None
-
-    def log_message(self, *_):
-        pass
+        return self.send_content(content.encode(), code, **({"retry_after": "0.2"} if code == 429 else {}))
 
 
 def answer(content, logprobs=None, model="judge-1", **message):

@@ -34,6 +34,14 @@ VERDICT = Verdict(
 """Verdict with all parts that a page shows, including a path that is wider than a phone."""
 
 
+MODES = {
+    "light": {"color_scheme": "light", "viewport": {"width": 1120, "height": 1000}},
+    "dark": {"color_scheme": "dark", "viewport": {"width": 1120, "height": 1000}},
+    "narrow": {"color_scheme": "light", "viewport": {"width": 390, "height": 844}},
+}
+"""Settings of a browser in which pages are tested."""
+
+
 def report_data(items: int = 60, judges: int = 6, *, workspace: bool = True, seed: int = 20261122) -> ReportData:
     """Return simulated data of a page; the last judge is not admitted."""
     rng = np.random.default_rng(seed)

@@ -26,6 +26,22 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+class QuietHandler:
+    """Base of handlers of requests, beside ``BaseHTTPRequestHandler``, that log nothing."""
+
+    def send_content(self, content: bytes, code: int = 200, **headers: str) -> None:
+        """Send an answer with its length; ``_`` in the name of a header stands for ``-``."""
+        self.send_response(code)
+        for name, value in {"content-length": str(len(content)), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
 class LocalServer(ThreadingHTTPServer):
     """Server with a request handler; subclasses set their attributes before they call ``__init__``."""
 

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from textwrap import indent
@@ -202,6 +203,13 @@ def score_rows(folder: Path) -> list[tuple[str, str, str]]:
         where = str(path.parent.relative_to(folder))
         rows += [(where, r["item_key"], r["judge_key"]) for r in table.to_pylist()]
     return rows
+
+
+def statuses(folder: Path, judge: str = "api") -> Counter[str]:
+    """Count the items of the test set ``one`` by the newest status that a judge gave them."""
+    table = load_workspace(folder).parts.read_scores(judge, "one", ("item_id", "status", "created_at")).to_pylist()
+    newest = {row["item_id"]: row["status"] for row in sorted(table, key=lambda row: row["created_at"])}
+    return Counter(newest.values())
 
 
 def query(folder: Path, sql: str) -> list[tuple]:

@@ -5,7 +5,6 @@ removed. The files of Langfuse and of the released CARE code are written here by
 can run offline.
 """
 
-import csv
 import json
 import re
 import shutil
@@ -17,7 +16,7 @@ import pytest
 
 import care_eval
 from care_ops.errors import InputError
-from tests.support.workspaces import typed
+from tests.support.workspaces import typed, write_table
 from warehouse.importers.collected import Collector, number_of
 from warehouse.importers.registry import IMPORTERS, read_import
 from warehouse.items import ItemRecord
@@ -63,10 +62,8 @@ def write_released(folder: Path, panel: dict) -> Path:
             (f"What is {k}+{k}?", label, "raw", row[column])
             for k, (row, label) in enumerate(zip(panel["scores"], panel["labels"], strict=True))
         ]
-        with (folder / f"{judge}.csv").open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["text", "label", "raw_output", "parsed_output"])
-            writer.writerows(rows[::-1] if column == 1 else rows)
+        columns = ("text", "label", "raw_output", "parsed_output")
+        write_table(folder / f"{judge}.csv", columns, rows[::-1] if column == 1 else rows)
     return folder
 
 

@@ -1,22 +1,17 @@
 """Tests of the paper's published scores, read from a small copy of their repository's layout."""
 
-import csv
-
 import numpy as np
 import pytest
 
 from care_ops.errors import InputError
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import care, run
+from tests.support.workspaces import care, read_table, run, write_table
 from warehouse.released import RELEASED, add_released
 
 
 def write(path, rows):
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, list(rows[0]))
-        table.writeheader()
-        table.writerows(rows)
+    write_table(path, rows[0], [row.values() for row in rows])
 
 
 @pytest.fixture
@@ -35,8 +30,8 @@ def clone(tmp_path):
 
 
 def scores_in(workspace):
-    with (workspace / "released" / "care_civilcomments" / "scores.csv").open(encoding="utf-8", newline="") as file:
-        return {(row["judge"], row["item_id"]): row["score"] for row in csv.DictReader(file)}
+    table = read_table(workspace / "released" / "care_civilcomments" / "scores.csv")
+    return {(row["judge"], row["item_id"]): row["score"] for row in table}
 
 
 def test_each_judge_is_joined_by_text_and_scores_outside_the_scale_are_missing(clone, tmp_path):
