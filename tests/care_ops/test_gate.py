@@ -7,8 +7,7 @@ from scipy.special import expit
 from care_ops.errors import InputError
 from care_ops.results import rates
 from care_ops.results.gate import TooFewLabelsError, gate
-from care_ops.results.pairs import Duels
-from care_ops.results.rates import Labelled, Repeats
+from care_ops.results.rates import Labelled
 
 
 def two_systems(rng, gain, labels_each=60, items=300):
@@ -86,14 +85,3 @@ def test_too_few_labels_decide_nothing_and_name_how_many_more():
     with pytest.raises(InputError, match="no item belongs to the system older") as error:
         gate(Labelled(estimate, np.full(len(names), np.nan), names), "new", "older")
     assert not isinstance(error.value, TooFewLabelsError), "a system that is nowhere is a mistake"
-    n, nothing = len(names), np.full(len(names), np.nan)
-    pairs = Duels(
-        estimate,
-        nothing,
-        units=names,
-        chance=np.ones(n),
-        repeats=Repeats(np.ones(n), shares=True),
-        pairs=[("new", "old")] * n,
-    )
-    with pytest.raises(TooFewLabelsError, match="the pairs of new against old have 0 labels; 5 are needed: label more"):
-        gate(pairs, "new", "old")

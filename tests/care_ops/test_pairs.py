@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from care_ops.errors import FitError, InputError
-from care_ops.results.gate import gate
+from care_ops.errors import InputError
+from care_ops.results.gate import TooFewLabelsError, gate
 from care_ops.results.pairs import Duels
 from care_ops.results.rates import Repeats
 
@@ -127,5 +127,5 @@ def test_of_many_systems_each_is_rated_over_the_others_and_a_gate_goes_by_where_
     with pytest.raises(InputError, match="compared with itself"):
         gate(given, "a", "a")
     few = replace(given, labels=np.where(np.arange(600) < 6, labels, np.nan))
-    with pytest.raises(FitError, match=r"the pairs of a against b have \d+ labels?; 5 are needed"):
+    with pytest.raises(TooFewLabelsError, match=r"the pairs of a against b have \d+ labels?; 5 are needed: label more"):
         gate(few, "a", "b")
