@@ -15,7 +15,7 @@ N = 30
 
 @pytest.mark.slow
 def test_the_card_of_a_repeated_judge_shows_its_flip_rate(tmp_path):
-    folder = make(tmp_path / "ws", ("length", "thoroughness"), 0)
+    folder = make(tmp_path / "ws", ("length", "conciseness"), 0)
     write_distinct_items(folder, N)
     asked = {}
 
