@@ -10,12 +10,7 @@ import pytest
 from assets.fit.details import CareDetails, StructuredDetails, read_details
 from assets.fit.documents import FitDocument, SolutionRecord, StructureDocument
 from assets.publication.documents import CheckResult, ReviewDocument
-from assets.results.documents import (
-    FactorRecord,
-    FactorsDocument,
-    SystemRecord,
-    SystemsDocument,
-)
+from assets.results.documents import FactorRecord, FactorsDocument, SystemRecord, SystemsDocument
 from care_ops.config import FitConfig
 from care_ops.errors import WarehouseError
 from care_ops.fit import fit_panel

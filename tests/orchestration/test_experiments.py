@@ -32,11 +32,7 @@ from care_ops.errors import FitError, InputError
 from care_ops.fit import fit_panel
 from care_ops.scores import ScoreMatrix
 from care_ops.selection import fit_grid
-from care_ops.simulate import (
-    SUFFICIENT_TABLES,
-    second_order_insufficient,
-    second_order_sufficient,
-)
+from care_ops.simulate import SUFFICIENT_TABLES, second_order_insufficient, second_order_sufficient
 from judges import prompts
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import JUDGES, care, make, run, write_items

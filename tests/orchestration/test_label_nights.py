@@ -15,17 +15,7 @@ from assets.publication.fit_versions import history
 from assets.results.evaluation import evaluate_latest
 from care_ops.records import Evaluation
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import (
-    QUICK,
-    care,
-    make,
-    make_programs,
-    ran,
-    run,
-    write_items,
-    write_table,
-    write_testset,
-)
+from tests.support.workspaces import QUICK, care, make, make_programs, ran, run, write_items, write_table, write_testset
 from warehouse.sources.demo import generate
 
 CARE = "fit: {resamples: 0, aggregators: [care, avg]}\nreview: {min_rank_correlation: 0.9}\n"

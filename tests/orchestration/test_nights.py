@@ -10,12 +10,7 @@ import pytest
 
 from tests.support.endpoints import Vendor, number_of
 from tests.support.servers import free_port, started, wait_until
-from tests.support.workspaces import (
-    QUICK,
-    make,
-    query,
-    write_items,
-)
+from tests.support.workspaces import QUICK, make, query, write_items
 
 pytestmark = pytest.mark.slow
 

@@ -11,11 +11,7 @@ from care_ops.errors import InputError
 from judges.settings_files import read_model
 from judges.spec import JudgeSpec
 from orchestration.template import template
-from orchestration.workspace import (
-    DECLARED_BY_TEST_SETS,
-    Settings,
-    read_settings,
-)
+from orchestration.workspace import DECLARED_BY_TEST_SETS, Settings, read_settings
 from warehouse.testsets import TestsetSpec
 
 MOST_FIELDS = {"care": 48, "judge": 47, "testset": 86}

@@ -12,16 +12,7 @@ import numpy as np
 import pytest
 
 from tests.support.openai_server import Server, answer
-from tests.support.workspaces import (
-    QUICK,
-    care,
-    care_json,
-    make,
-    make_programs,
-    query,
-    write_api_judge,
-    write_table,
-)
+from tests.support.workspaces import QUICK, care, care_json, make, make_programs, query, write_api_judge, write_table
 
 ROOT = Path(__file__).parents[2]
 ITEMS = 40

@@ -17,13 +17,7 @@ from warehouse.artifacts import FitFolder
 from warehouse.database import Warehouse
 from warehouse.documents import plain
 from warehouse.fit_rows import load_fits
-from warehouse.fits import (
-    FitRecord,
-    FitStore,
-    FitVersion,
-    FitVersionInputs,
-    Publication,
-)
+from warehouse.fits import FitRecord, FitStore, FitVersion, FitVersionInputs, Publication
 from warehouse.items import ItemRecord
 from warehouse.matrix import read_flags, read_scores
 from warehouse.panel_rows import LongWrite, drop_slice, replace_slice, replace_testset
