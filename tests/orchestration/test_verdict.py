@@ -45,7 +45,8 @@ def workspace_of(folder: Path, columns: Columns) -> Path:
         (folder / name).mkdir(parents=True)
     (folder / "judges" / "oracle.yaml").write_text("engine: {kind: program, program: oracle}\n")
     write_scores(folder / "scores.csv", columns)
-    write_table(folder / "items.csv", ("item_id", "response"), [(f"i{k:02d}", f"answer {k}") for k in range(ITEMS)])
+    texts = [(f"i{k:02d}", f"answer number {k}") for k in range(ITEMS)]
+    write_table(folder / "items.csv", ("item_id", "response"), texts)
     (folder / "testsets" / "one.yaml").write_text(
         "source:\n  kind: files\n  items: items.csv\n  columns: {response: response}\n  scores: {path: scores.csv}\n"
     )
