@@ -57,9 +57,8 @@ def load_fits(
         _insert(connection, "fit_versions", [[version.fit_version, version.testset, version.made_at, inputs]])
         _insert(connection, "fit_version_fits", [[version.fit_version, *fit] for fit in version.fits.items()])
     _drop(connection, ("publications",), "testset", testset)
-    rows = [
-        [p.testset, p.fit_version, p.published_at, p.published_by, p.why, p.pinned] for p in store.publications(testset)
-    ]
+    log = store.publications(testset)
+    rows = [[p.testset, p.fit_version, p.published_at, p.published_by, p.why, p.pinned] for p in log]
     _insert(connection, "publications", rows)
 
 

@@ -140,10 +140,9 @@ def stale_partitions(workspace: Workspace, known: Mapping[str, State]) -> dict[P
         waits = all(entry.only_waits for entry in missing)
         version = content_hash([judge_version(workspace, judge), items, *([int(time.time() / LOOK_EVERY_S)] * waits)])
         reason = f"{'an open batch' if waits else 'missing scores'} of {', '.join(testsets)}"
-        entry = StalePartition(
+        found["judge_inference", judge] = StalePartition(
             "judge_inference", judge, version, reason=reason, testsets=tuple(testsets), only_waits=waits
         )
-        found[entry.key] = entry
     return found
 
 

@@ -99,10 +99,8 @@ def _status(workspace: Workspace, testset: str, state: State, held: BlockedFit |
     unverified = workspace.testset(testset).unverified()
     stale = [_unscored(entry) for entry in state.incomplete if entry.unscored and not entry.why]
     with_file = workspace.testset(testset).recorded is not None
-    recorded = [
-        entry for entry in state.incomplete if with_file and workspace.judge(entry.judge).engine.needs.recordings
-    ]
-    unread = {entry.judge: entry.why for entry in recorded if entry.why}
+    broken = {entry.judge: entry.why for entry in state.incomplete if with_file and entry.why}
+    unread = {judge: why for judge, why in broken.items() if workspace.judge(judge).engine.needs.recordings}
     incomplete = [entry for entry in state.incomplete if entry.judge not in unread]
     notes = [
         Reason("owing judge", sentence, (entry.judge,)) for entry in incomplete for sentence in _partly_scored(entry)

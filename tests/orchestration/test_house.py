@@ -154,7 +154,7 @@ def test_the_product_grows_no_more():
     named = ["git", "ls-files", *PACKAGES, "deploy"]
     tracked = subprocess.run(named, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
     counted = [ROOT / name for name in tracked if name.endswith((".py", ".html", ".js", ".css", ".sql"))]
-    assert sum(path.read_bytes().count(b"\n") for path in counted if path.is_file()) <= 44_914
+    assert sum(path.read_bytes().count(b"\n") for path in counted if path.is_file()) <= 44_906
 
 
 NOT_A_NAME = set(

@@ -127,8 +127,16 @@ class Collector:
         if isinstance(value, (Mapping, list)):
             for name, part in value.items() if isinstance(value, Mapping) else enumerate(value):
                 self.add_score(item_id, f"{judge}/{name}", part)
-        else:
-            self._add_number(item_id, judge, value)
+            return
+        number, judge = number_of(value), str(judge)
+        if isinstance(number, str):
+            self._words.setdefault(judge, []).append((item_id, number))
+            return
+        key = (item_id, judge)
+        if self._scores.get(key) is not None and number != self._scores[key]:
+            self._repeated[judge] += 1
+        if number is not None or key not in self._scores:
+            self._scores[key] = number
 
     def add_label(self, item_id: str, value: Any) -> None:
         """Add a person's label for an item; ignore a label that is not a number."""
@@ -161,17 +169,6 @@ class Collector:
             notes = "".join(f"; {note}" for note in self._notes)
             raise InputError(f"{self.source}: the files contain no scores; import files with scores{notes}")
         return ImportedScores(self.source, self._scores, self._items, tuple(self._notes))
-
-    def _add_number(self, item_id: str, judge: str, value: Any) -> None:
-        number, judge = number_of(value), str(judge)
-        if isinstance(number, str):
-            self._words.setdefault(judge, []).append((item_id, number))
-            return
-        key = (item_id, judge)
-        if self._scores.get(key) is not None and number != self._scores[key]:
-            self._repeated[judge] += 1
-        if number is not None or key not in self._scores:
-            self._scores[key] = number
 
 
 def number_of(value: Any) -> float | str | None:

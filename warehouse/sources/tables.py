@@ -90,10 +90,9 @@ def _of_usual_type(column: pa.ChunkedArray) -> pa.ChunkedArray:
             return pa.chunked_array([chunk.dictionary_decode() for chunk in chunks], inner)
         texts = [pa.DictionaryArray.from_arrays(c.indices, c.dictionary.cast(pa.large_string())) for c in chunks]
         return pa.chunked_array(texts, pa.dictionary(kind.index_type, pa.large_string()))
-    if pa.types.is_string_view(kind):
-        return column.cast(pa.large_string())
-    with suppress(pa.ArrowInvalid):
-        return column.cast(pa.large_string()) if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) else column
+    if pa.types.is_string_view(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        with suppress(pa.ArrowInvalid):  # the bytes are not UTF-8
+            return column.cast(pa.large_string())
     return column
 
 
