@@ -167,6 +167,7 @@ def batch(rng: random.Random, folder: Path) -> None:
     from judges.engines.base import Context
     from judges.engines.batches import BatchJudgeEngine
     from judges.items import Item
+    from judges.questions import Batches, ItemsInMemory, Questions
     from judges.spec import JudgeSpec
 
     settings = {"base_url": "http://127.0.0.1:9/v1", "model": "m", "template": "quality", "api_key_env": None}
@@ -213,8 +214,8 @@ def batch(rng: random.Random, folder: Path) -> None:
     engine._endpoint._connection = lambda: (_Pool(respond), module._Clock())
     engine._pace.rest = lambda _pause: None
     try:
-        questions = [[Item(f"i{k}", "What?", f"It is {k}.") for k in range(3)]]
-        if sum(map(len, engine.run(questions, lambda _: 1, lambda: False))) > 3:
+        items = ItemsInMemory([Item(f"i{k}", "What?", f"It is {k}.") for k in range(3)])
+        if sum(map(len, engine.run(Batches(Questions(items, spec), 3, lambda: False)))) > 3:
             raise FindingError("more scores than items")
     finally:
         engine.close()
