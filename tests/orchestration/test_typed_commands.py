@@ -58,8 +58,10 @@ NOT_TYPED = {
     "care testsets add --released CLONE": "takes a clone; tests/warehouse/test_released.py makes one",
     "care testsets add --released CARE --workspace mine": "takes a clone; tests/warehouse/test_released.py makes one",
     "care label": "named in a sentence, without what is to be labelled",
+    "care label --export FILE": "an option that is named in a sentence, without what is to be labelled",
     "care label --repeat 10": "an option that is named in a sentence, without what is to be labelled",
     "care run --workspace mine --select group:experiments --full": "takes hours",
+    "care status --exit-code": "exits with 3, since a fit waits for review; test_alert_causes.py types it",
 }
 """Commands that are not run here, with the reasons."""
 
@@ -99,6 +101,7 @@ INSTEAD = {
     "care label FILLED_IN FILLED_IN": "care label one --workspace .",
     f"care rate scores.jsonl {PAIRS} labels.csv": f"care rate scores.jsonl {PAIRS} of_pairs.csv",
     "care report --open FILLED_IN": "care report --open --workspace .",
+    "care testsets add NAME": "care testsets add asset",
     "care testsets add --from FILLED_IN --workspace FILLED_IN": "care testsets add --from scores.csv --workspace .",
     "care run --select key:ASSET": "care run --select key:quality_factor",
     "care run --select key:NAME": "care run --select key:report",
