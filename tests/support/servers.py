@@ -27,7 +27,7 @@ def free_port() -> int:
 
 
 class QuietHandler:
-    """Base of handlers of requests, beside ``BaseHTTPRequestHandler``, that log nothing."""
+    """Mixin for subclasses of ``BaseHTTPRequestHandler``: it writes no log, and sends a whole answer in one call."""
 
     def send_content(self, content: bytes, code: int = 200, **headers: str) -> None:
         """Send an answer with its length; ``_`` in the name of a header stands for ``-``."""

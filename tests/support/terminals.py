@@ -1,4 +1,4 @@
-"""Commands in a pseudo-terminal, whose keys a test presses."""
+"""Runner of commands in a pseudo-terminal; a test presses the keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 
 class Terminal:
-    """Process behind a pseudo-terminal, which asks with a text such as ``> ``."""
+    """Process in a pseudo-terminal; it asks questions that end with a text such as ``> ``."""
 
     def __init__(self, command: Sequence[str], asks: str, **options: Any) -> None:
         self.asks, self.seen = asks, ""

@@ -130,7 +130,10 @@ def run(folder: Path, **narrow: str) -> Outcome:
 
 
 def typed(*words: object, code: int = 0) -> str:
-    """Type a command on a wide terminal, check its exit code, and return its output; a refusal is an error only."""
+    """Type a command on a wide terminal, check its exit code, and return its output.
+
+    A command that refuses its input (exit code 2) must write nothing to standard output.
+    """
     result = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"}, catch_exceptions=False)
     assert result.exit_code == code, result.output
     assert code != 2 or not result.stdout
